@@ -2,8 +2,8 @@
 
 An optimizer asks PyTorch's compiler to break a graph before each step, and transformers marks two functions for it:
 without a compiler at work neither does anything, but loading it takes a second. The Trainer of transformers loads
-`datasets`, and with it pandas, to ask whether data are one of its classes; PyTorch loads SymPy to ask whether a number
-is an expression.
+`datasets`, and with it pandas, and `peft` to ask whether something is one of their classes; PyTorch loads SymPy to ask
+whether a number is an expression.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ _MARK = "__dynamo_disable"
 _COMPILED_MODEL = "OptimizedModule"
 _TRAINERS = ("transformers.trainer", "transformers.trainer_seq2seq")
 _DATA_SETS = ("Dataset", "IterableDataset")
+# The first of them is imported before the others.
+_ASK_FOR_ADAPTERS = (
+    "transformers.trainer_utils",
+    "transformers.trainer",
+    "accelerate.utils.modeling",
+)
+_ADAPTERS = ("PeftModel", "PeftMixedModel")
 _TABLES = "transformers.utils.import_utils"
 
 
@@ -137,10 +144,23 @@ class _Classes(Substitute):
 
     def __getattr__(self, name: str) -> Any:
         waits = sys.modules.get(self.__name__, self) is self
-        asked = waits and name in self.__dict__["_classes"]
-        if asked and sys._getframe(1).f_globals.get("__name__") in self._asking:
-            return self._classes[name]
+        if waits and sys._getframe(1).f_globals.get("__name__") in self.__dict__["_asking"]:
+            if name in self._classes:
+                return self._classes[name]
+            if name == "__path__":
+                # `from package import Class` would look for a file of that name.
+                raise AttributeError(name)
         return super().__getattr__(name)
+
+    def real(self) -> Any:
+        module = super().real()
+        for asking in self._asking:
+            held = vars(sys.modules.get(asking, self))
+            for name, kind in self._classes.items():
+                # `from package import Class` was run before.
+                if held.get(name) is kind:
+                    held[name] = getattr(module, name)
+        return module
 
 
 @contextmanager
@@ -160,6 +180,7 @@ def imported_later(patches: Patches) -> Iterator[None]:
     classes_of("sympy", ("Basic",), ("torch._prims_common",))
     for name in _TRAINERS:
         before_import(name, lambda: classes_of("datasets", _DATA_SETS, _TRAINERS))
+    before_import(_ASK_FOR_ADAPTERS[0], lambda: classes_of("peft", _ADAPTERS, _ASK_FOR_ADAPTERS))
     when_imported(_TABLES, lambda module: _read_tables_once(patches, module))
     try:
         yield

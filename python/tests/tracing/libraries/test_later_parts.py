@@ -14,7 +14,7 @@ RUN = """
 import json, sys
 from plimsoll.trace import main
 status = main(["--gpu", "h200", "--output", sys.argv[1], "--program", sys.argv[2]])
-slow = ("torch._dynamo.convert_frame", "sympy.core", "pandas", "datasets.arrow_dataset")
+slow = ("torch._dynamo.convert_frame", "sympy.core", "pandas", "datasets.arrow_dataset", "peft.peft_model")
 print(json.dumps([name for name in slow if name in sys.modules]))
 sys.exit(status)
 """
@@ -34,6 +34,18 @@ config = BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_atte
 rows = [{"input_ids": torch.arange(8), "labels": 1} for _ in range(32)]
 settings = TrainingArguments("out", per_device_train_batch_size=8, max_steps=3, report_to="none")
 Trainer(BertForSequenceClassification(config), settings, train_dataset=rows).train()
+"""
+ADAPTERS = """
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer
+from transformers import trainer, trainer_utils
+held = trainer.PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
+assert trainer.PeftModel is trainer_utils.PeftModel is PeftModel is not held
+config = BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+model = get_peft_model(BertForSequenceClassification(config), LoraConfig(target_modules=["query"]))
+assert trainer_utils._is_peft_model(model)
+model.cuda()(input_ids=torch.ones(2, 8, dtype=torch.int64, device="cuda"))
 """
 MARKED = """
 import torch
@@ -80,13 +92,20 @@ class LaterParts(unittest.TestCase):
     def test_a_step_of_an_optimizer_loads_no_compiler(self):
         self.assertEqual(self.loaded(STEP), [])
 
-    def test_a_trainer_loads_neither_a_compiler_nor_data_sets(self):
+    def test_a_trainer_loads_neither_a_compiler_nor_data_sets_nor_adapters(self):
         try:
             import accelerate  # noqa: F401
             import transformers  # noqa: F401
         except ImportError:
             self.skipTest("needs transformers and accelerate")
         self.assertEqual(self.loaded(TRAINER), [])
+
+    def test_a_model_with_adapters_is_known_where_they_are_imported_after_the_trainer(self):
+        try:
+            import peft  # noqa: F401
+        except ImportError:
+            self.skipTest("needs peft")
+        self.assertEqual(self.loaded(ADAPTERS), ["peft.peft_model"])
 
     def test_what_was_marked_for_the_compiler_is_known_to_it_later(self):
         self.assertIn("torch._dynamo.convert_frame", self.loaded(MARKED))
