@@ -56,6 +56,14 @@ def failure_of(error: BaseException, command: list[str]) -> Failure:
     )
 
 
+def in_one_line(error: BaseException) -> str:
+    """Its kind, what it says and where, as in `ValueError: no batches (train.py:12)`."""
+    text = str(error).strip()
+    says = f": {text.splitlines()[0][:300]}" if text else ""
+    where = _where(error)
+    return f"{type(error).__name__}{says}{f' ({where})' if where else ''}"
+
+
 def print_as_python_does(error: BaseException) -> None:
     """The traceback of the program on its own stderr, without the lines of the tracer: `--verbose` shows it."""
     told = traceback.TracebackException.from_exception(error)

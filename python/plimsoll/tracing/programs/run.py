@@ -44,7 +44,7 @@ from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
-from .failures import failure_of, print_as_python_does
+from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
@@ -278,10 +278,10 @@ def _run(command: list[str], watch: Watch, threads: Threads) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        print_as_python_does(error)
         if not _may_come_of_less(error, watch):
-            print_as_python_does(error)
             raise failure_of(error, command) from error
-        watch.observer.notes.add(_ENDED_EARLY.format(type(error).__name__))
+        watch.observer.notes.add(_ENDED_EARLY.format(in_one_line(error)))
     finally:
         watch.running = False
     _judge_steps(watch)

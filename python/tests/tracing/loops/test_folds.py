@@ -99,6 +99,8 @@ class Evaluations(unittest.TestCase):
     def test_a_program_that_counts_on_all_batches_of_a_long_one_ends_with_what_was_seen(self):
         rows = rows_of(self, _COMPARES.format(layers=40, samples=4000, batch=8))
         self.assertIn("the program ended with ValueError", _notes(rows))
+        # What it says, and where.
+        self.assertRegex(_notes(rows), r"ended with ValueError: .+ \(.*program\.py:\d+\)")
 
 
 class Samples(unittest.TestCase):

@@ -8,14 +8,13 @@ import threading
 from typing import Any, Callable
 
 import torch
-from torch.nested._internal import nested_tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from ... import sparse
 from ...standins.copies import deep_copy
 from ...standins.patches import Patches
 from ..places import GPU, HOST, META, REAL, Places
-from . import dlpack
+from . import dlpack, jagged
 from .making import AS_TENSOR, MAKE, Making
 from .moves import Moves
 
@@ -200,7 +199,7 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
         return any(map(_has_own_functions, tensors))
 
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
-    _jagged(patches)
+    jagged.install(patches)
     made_of = torch.from_numpy
 
     def from_numpy(array: Any) -> Any:
@@ -231,15 +230,3 @@ def _has_own_functions(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or type(value) is _TENSOR:
         return False
     return type(value).__torch_function__ is not torch._C._disabled_torch_function_impl
-
-
-def _jagged(patches: Patches) -> None:
-    """Rows of different lengths in one tensor are made for the device that the rows are on in truth."""
-    kind = nested_tensor.NestedTensor
-    make = kind.__new__
-
-    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction():
-            return make(cls, *args, **kwargs)
-
-    patches.set(kind, "__new__", __new__)
