@@ -8,6 +8,7 @@ words: there are hundreds of thousands, and Python's garbage collector goes thro
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import TextIO
 
@@ -45,6 +46,9 @@ class Ledger:
         # Blocks that are live, and the most there were: what a program is told that asks.
         self.live_bytes = 0
         self.peak_bytes = 0
+        # What a card has, and what is done where more is asked for; it may raise an error.
+        self.limit = sys.maxsize
+        self.over_limit: Callable[[int], None] | None = None
         # All that was asked for so far, also what was given back.
         self.asked_bytes = 0
         # What may be less of them in a real run, and what may be less of the peak.
@@ -91,12 +95,15 @@ class Ledger:
         self._rise(self.live_bytes + _rounded(size))
 
     def _add(self, ident: int, size: int, op: int, module: int, category: str) -> int:
+        live = self.live_bytes + _rounded(size)
+        if live > self.limit and self.over_limit is not None:
+            self.over_limit(size)
         stream = 0 if self.stream_now is None else self.stream_now()
         event = ("a", ident, size, op, module, category)
         self._asked_at[ident] = len(self.events)
         self.events.append((*event, stream) if stream else event)
         self.asked_bytes += size
-        live = self.live_bytes = self.live_bytes + _rounded(size)
+        self.live_bytes = live
         if live > self.peak_bytes or live + self._larger_bytes > self._most_bytes:
             self._rise(live)
         return ident

@@ -35,7 +35,9 @@ for half in (False, True):
 
 class Jagged(unittest.TestCase):
     def test_attention_is_followed_without_padding_and_without_all_scores(self):
-        asked = [row[2] for row in rows_of(self, ATTENTION) if isinstance(row, list) and row[0] == "a"]
+        asked = [
+            row[2] for row in rows_of(self, ATTENTION) if isinstance(row, list) and row[0] == "a"
+        ]
         self.assertIn(1090 * 192 * 4, asked)
         self.assertIn(1090 * 192 * 2, asked)
         # The scores of all sentences, and those of the longest one.

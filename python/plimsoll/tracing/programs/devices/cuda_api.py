@@ -17,6 +17,7 @@ from ...standins.patches import Patches
 from .. import reserved
 from ..places import Places, is_cuda
 from . import driver_calls
+from .out_of_memory import OutOfMemory
 
 _CLEAR_WORKSPACES = "_cuda_clearCublasWorkspaces"
 
@@ -75,7 +76,9 @@ def _seed_state(*_: Any, **__: Any) -> Any:
     return torch.zeros(16, dtype=torch.uint8, device="cpu")
 
 
-def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -> dict[str, Any]:
+def cuda_table(
+    gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any], memory: OutOfMemory
+) -> dict[str, Any]:
     properties = Properties(gpu)
 
     def choose(device: Any) -> None:
@@ -86,6 +89,7 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -
 
     def set_fraction(share: float, device: Any = None) -> None:
         fraction["set"] = share
+        memory.allow(share)
 
     return {
         # The card.
@@ -169,7 +173,8 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(patches: Patches, observer: Any, places: Places, streams: dict[str, Any]) -> None:
-    table = cuda_table(observer.gpu, places, observer.ledger, streams)
+    memory = OutOfMemory(observer, places)
+    table = cuda_table(observer.gpu, places, observer.ledger, streams, memory)
     _replace(patches, torch.cuda, table)
     # The same functions under the names by which PyTorch's own modules call them.
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.graphs):

@@ -93,13 +93,26 @@ class World:
         def nothing(*_: Any, async_op: bool = False, **__: Any) -> Any:
             return _Done() if async_op else None
 
-        def gathered(
-            into: Any, value: Any = None, *_: Any, async_op: bool = False, **__: Any
-        ) -> Any:
+        def into_list(into: Any, value: Any, async_op: bool = False) -> Any:
             for place, held in enumerate(into or ()):
                 if not isinstance(held, torch.Tensor):
                     into[place] = value
             return _Done() if async_op else None
+
+        # With PyTorch's names of arguments: some programs give all of them by name.
+        def all_gather(
+            tensor_list: Any, tensor: Any, group: Any = None, async_op: Any = False
+        ) -> Any:
+            return into_list(tensor_list, tensor, async_op)
+
+        def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> Any:
+            return into_list(object_list, obj)
+
+        def gather(tensor: Any, gather_list: Any = None, *_: Any, **settings: Any) -> Any:
+            return into_list(gather_list, tensor, settings.get("async_op", False))
+
+        def gather_object(obj: Any, object_gather_list: Any = None, *_: Any, **__: Any) -> Any:
+            return into_list(object_gather_list, obj)
 
         def get_rank(group: Any = None) -> int:
             return self._rank(group) if distributed.is_initialized() else 0
@@ -113,10 +126,10 @@ class World:
 
         return {
             **dict.fromkeys(_SILENT, nothing),
-            "all_gather": gathered,
-            "all_gather_object": gathered,
-            "gather": lambda value, into=None, *a, **k: gathered(into, value, **k),
-            "gather_object": lambda value, into=None, *a, **k: gathered(into, value),
+            "all_gather": all_gather,
+            "all_gather_object": all_gather_object,
+            "gather": gather,
+            "gather_object": gather_object,
             "init_process_group": self.begin,
             "destroy_process_group": self.end,
             "is_nccl_available": lambda: True,
