@@ -125,6 +125,22 @@ class Moves:
                 tensor.requires_grad_()
         return None
 
+    def set_grad(self, func, args, kwargs):
+        """A gradient that was copied to the host has values, a parameter has none: PyTorch keeps both kinds apart."""
+        tensor, value = args
+        with torch._C.DisableTorchFunction():
+            mixed = value is not None and tensor.is_meta != value.is_meta
+        if mixed and self.places.where(tensor) in (HOST, REAL):
+            value = self._of_kind(tensor, value)
+        return func(tensor, value, **kwargs)
+
+    def _of_kind(self, tensor, value):
+        with torch._C.DisableTorchFunction():
+            if value.is_meta:
+                return values.plausible(value, self.observer)
+            with self.places.naming(HOST):
+                return values.copy_known_value(value, value.detach().to("meta"))
+
     def numpy(self, func, args, kwargs):
         place = self.places.where(args[0])
         if place == HOST:

@@ -72,6 +72,11 @@ class PretendedDevices(TorchFunctionMode):
     def itself(self, func, args, kwargs):
         return args[0]
 
+    def share_memory(self, func, args, kwargs):
+        """Only what has memory can share it."""
+        real = self.places.where(args[0]) == REAL
+        return func(*args, **kwargs) if real else args[0]
+
     def parse_to(self, func, args, kwargs):
         device, *rest = func(*args, **kwargs)
         given = args[0] if args else kwargs.get("tensor")
@@ -149,6 +154,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.get_device: mode.get_device,
         # FSDP moves buffers so.
         _TENSOR.data.__set__: moves.set_data,
+        _TENSOR.grad.__set__: moves.set_grad,
         # Between two meta tensors PyTorch would copy nothing.
         _TENSOR.to: moves.to,
         _TENSOR.cuda: moves.cuda,
@@ -167,7 +173,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Pages of the host are not counted.
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
-        _TENSOR.share_memory_: mode.itself,
+        _TENSOR.share_memory_: mode.share_memory,
         # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
         torch._transformer_encoder_layer_fwd: mode.encoder_layer,
