@@ -1,9 +1,18 @@
 """Graphs of `torch.compile`: what they keep, in which layout, and what their kernels are tried with."""
 
 import unittest
+from unittest import mock
+
+import torch
+from torch._inductor.codecache import CacheBase
+from torch._inductor.codegen import wrapper
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.virtualized import V
+from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.kinds.traced_program import rows_of
 
+from plimsoll.tracing.programs.compiling.quicker import quicker
 from plimsoll.tracing.programs.compiling.trials import Forms, forms
 
 CONVOLUTIONS = """
@@ -99,6 +108,36 @@ class FormsOfKernels(unittest.TestCase):
     def test_a_kernel_of_a_template_has_one(self):
         self.assertEqual(self.of("template", {}), Forms(1))
         self.assertEqual(forms("def kernel(): pass"), Forms(1))
+
+
+class Buffer:
+    def get_name(self):
+        return "buf0"
+
+
+class QuickerCompiler(unittest.TestCase):
+    def test_rules_of_types_are_made_once_however_many_kernels_ask_for_them(self):
+        fill = mock.Mock()
+        with mock.patch.object(DtypePropagationOpsHandler, "__init__", lambda _: fill()), quicker():
+            for _ in range(3):
+                DtypePropagationOpsHandler()
+        fill.assert_called_once()
+
+    def test_what_buffers_have_in_common_is_asked_once_in_each_graph(self):
+        ask = mock.Mock(side_effect=["key of the first graph", "of the second"])
+        with mock.patch.object(wrapper, "buffer_reuse_key", ask), quicker():
+            for graph in (Buffer(), Buffer()):
+                with V.set_graph_handler(graph):
+                    given = {wrapper.buffer_reuse_key(Buffer()) for _ in range(3)}
+                self.assertEqual(len(given), 1)
+        self.assertEqual(ask.call_count, 2)
+
+    def test_nothing_is_hashed_and_graphs_are_written_as_code_when_they_are_called(self):
+        with quicker():
+            self.assertEqual(torch.utils._triton.triton_hash_with_backend(), "")
+            self.assertEqual(CacheBase.get_system(), {"hash": ""})
+            self.assertEqual(_get_graph_module_cls().__name__, "_LazyGraphModule")
+        self.assertEqual(_get_graph_module_cls().__name__, "GraphModule")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .lowering import Lowering, pretended_card
 from .parts import Parts
+from .quicker import quicker
 
 # Stands where a result is a tensor.
 _TENSOR = object()
@@ -60,7 +61,7 @@ def capture(calls: Any, given: Parts, modules: list) -> Any:
     flat = _Flat(calls, given, modules)
     tensors = [leaf for leaf in given.leaves if isinstance(leaf, torch.Tensor)]
     lowering = Lowering(calls.observer, calls.graphs)
-    with pretended_card(calls.observer.gpu), _compiling():
+    with pretended_card(calls.observer.gpu), _compiling(), quicker():
         run = aot_autograd(
             fw_compiler=lowering.forward,
             bw_compiler=lowering.backward,
