@@ -27,6 +27,12 @@ def draws_numbers(func: Any) -> bool:
 
 
 @cache
+def is_pointwise(func: Any) -> bool:
+    """Whether each value of its result is made of the values at the same place, or is a copy of them."""
+    return torch.Tag.pointwise in func.tags or func is torch.ops.aten._to_copy.default
+
+
+@cache
 def is_view(func: Any) -> bool:
     returns = func._schema.returns
     alias = returns[0].alias_info if returns else None

@@ -20,6 +20,7 @@ from .known import unwritten
 from .known.computing import compute, run
 from .known.later import Later, NotComputed, before_writing, now
 from .known.layout import holds_coordinates, strides_of
+from .known.repeating import compute_once, is_repeating, repeats
 from .known.ways import COMPUTES, LEAVES, LIKE, UNWRITTEN, WRITES
 from .op_facts import is_view, written_places
 
@@ -35,6 +36,8 @@ _LARGEST_WHOLE = 1 << 23
 _LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
 # Masks with a row for each position, what is made of one, and parts of it: most are never read, so never computed.
 _LARGEST_MASK = 1 << 25
+# Values that differ, where the others repeat them: masks with a row for each position whose rows are alike.
+_LARGEST_REPEATED = 1 << 20
 _CHOOSE = {_ATEN.where.self, _ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
 _LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
@@ -97,6 +100,8 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
     if way == COMPUTES and _lacks_values(args):
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
+    if _follow_repeating(func, args, kwargs, result):
+        return
     if not any(_may_be_known(func, one, args) for one in results):
         return
     if way == LIKE:
@@ -114,6 +119,25 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
         # On the host, a gradient that is not needed is None.
         if value is not None and _may_be_known(func, one, args) and value.shape == one.shape:
             remember(one, value, reading.sure)
+
+
+def _follow_repeating(func: Any, args: tuple, kwargs: dict, result: Any) -> bool:
+    """Whether a result is known that has many values, of which few differ."""
+    if not isinstance(result, torch.Tensor) or result.numel() <= _LARGEST_COMPUTED:
+        return False
+    if not result.is_meta or not repeats(func, [held_by(one) for one in args], _LARGEST_REPEATED):
+        return False
+    reading = _Reading()
+    try:
+        given = now([reading.of(a) for a in args])
+        named = {**kwargs, "device": torch.device("cpu")} if "device" in kwargs else kwargs
+        value = compute_once(func, given, named, result.shape, _LARGEST_REPEATED)
+    except (NotComputed, _NotKnown, RuntimeError, TypeError, IndexError):
+        return False
+    if value is None or value.shape != result.shape:
+        return False
+    remember(result, value, reading.sure)
+    return True
 
 
 def _may_be_known(func: Any, result: Any, args: tuple) -> bool:
@@ -180,6 +204,9 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
     value = likely_value_of(target)
     reading = _Reading(sure=is_known(target))
     sharing = _sharing(target)
+    if any(is_repeating(held) and not is_repeating(tensor) for tensor, held in sharing):
+        sharing = _each_place(target)
+        value = next((held for tensor, held in sharing if tensor is target), None)
     _forget_values(target)
     if value is None and func in _FILLS and target.numel() <= _LARGEST and readable(target):
         value = torch.empty(target.shape, dtype=target.dtype, device="cpu")
@@ -215,6 +242,19 @@ def _sharing(target: Any) -> list[tuple[Any, Any]]:
     holders = (holder() for holder in _holders.get(target.untyped_storage()._cdata, ()))
     unique = {id(tensor): tensor for tensor in holders if likely_value_of(tensor) is not None}
     return [(tensor, likely_value_of(tensor)) for tensor in unique.values()]
+
+
+def _each_place(target: Any) -> list[tuple[Any, Any]]:
+    """The whole that a tensor is a part of, and the part, with memory for each of the values that repeat."""
+    whole = target if target._base is None else target._base
+    held = likely_value_of(whole)
+    if held is None or not whole.is_contiguous() or whole.numel() > _LARGEST_MASK:
+        return []
+    held = held.contiguous()
+    if target is whole:
+        return [(whole, held)]
+    start = target.storage_offset() - whole.storage_offset()
+    return [(whole, held), (target, held.as_strided(target.shape, target.stride(), start))]
 
 
 def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:

@@ -47,6 +47,24 @@ class Values(unittest.TestCase):
             scores[marks == 2] = 9.0
             self.assertEqual((scores > 0).sum(dim=1).tolist(), [1, 1, 1, 1])
 
+    def test_of_a_mask_whose_rows_are_alike_each_value_is_computed_once(self):
+        with watching.watched():
+            marks = torch.ones(4, 4096, dtype=torch.int64, device="meta")
+            marks[:, 0] = 2
+            rows = marks[:, None, None, :].expand(-1, 1, 4096, -1).to(torch.float32)
+            hidden = 1.0 - rows
+            scores = (hidden.masked_fill(hidden.bool(), -100.0) * hidden)[:, 0, 0, :]
+            self.assertEqual((scores > 0).sum(dim=1).tolist(), [1, 1, 1, 1])
+
+    def test_what_is_written_into_one_of_many_rows_that_are_alike_is_in_that_row_alone(self):
+        with watching.watched():
+            marks = torch.arange(4096, device="meta") % 2
+            rows = marks.expand(4096, -1).to(torch.float32)
+            rows[5] = 7.0
+            self.assertEqual(rows[4:7, :2].tolist(), [[0.0, 1.0], [7.0, 7.0], [0.0, 1.0]])
+            rows += 1.0
+            self.assertEqual(rows[4:7, :2].tolist(), [[1.0, 2.0], [8.0, 8.0], [1.0, 2.0]])
+
     def test_the_plain_case_is_assumed_of_the_unknown(self):
         with watching.watched():
             unknown = torch.randint(0, 9, (4, 4), device="meta")

@@ -39,9 +39,13 @@ def by_columns(value: Any) -> Any:
     return value.movedim(-1, 0).contiguous().movedim(0, -1)
 
 
+def goes_by_strides(func: Any) -> bool:
+    return func in _BY_STRIDES
+
+
 def strides_of(func: Any, args: tuple) -> tuple[int, ...] | None:
     """How the first argument lies in memory, where an op goes by that."""
-    return args[0].stride() if func in _BY_STRIDES else None
+    return args[0].stride() if goes_by_strides(func) else None
 
 
 def laid_out(value: Any, strides: tuple[int, ...]) -> Any:
