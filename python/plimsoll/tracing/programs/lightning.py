@@ -63,7 +63,11 @@ def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:
 
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:
-    batches = _STEPS * (settings.get("accumulate_grad_batches") or 1)
+    step = settings.get("accumulate_grad_batches") or 1
+    validates = settings.get("val_check_interval")
+    within = isinstance(validates, float) and validates < 1.0
+    # Where an epoch is validated within, one step follows.
+    batches = (_STEPS + within) * step
     limits: dict[str, Any] = {
         "limit_train_batches": _least(settings.get("limit_train_batches"), batches),
         **{
@@ -71,8 +75,11 @@ def _limits(settings: dict[str, Any]) -> dict[str, Any]:
             for kind in ("val", "test", "predict")
         },
     }
+    if within and limits["limit_train_batches"] == batches:
+        # Not after each step: a validation gives up the gradients, which the next step would meet.
+        limits["val_check_interval"] = _STEPS * step
     # Counted in batches, or in epochs, that do not come.
-    if isinstance(settings.get("val_check_interval"), int):
+    if isinstance(validates, int):
         limits["val_check_interval"] = 1.0
     if settings.get("check_val_every_n_epoch", 1) != 1:
         limits["check_val_every_n_epoch"] = 1
