@@ -44,6 +44,7 @@ from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
+from .drawing import largest
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
 from .files.overlay import Overlay
@@ -145,6 +146,7 @@ def _install(
     rewritten.install(patches, watch)
     inner_iterations.install(patches)
     graph_order.install(patches)
+    largest.install(patches)
     calls.install(patches, overlay)
     outside.install(patches, overlay)
     saving.install(patches, overlay, watch)
