@@ -49,6 +49,8 @@ class Ledger:
         # What a card has, and what is done where more is asked for; it may raise an error.
         self.limit = sys.maxsize
         self.over_limit: Callable[[int], None] | None = None
+        # How many times the program has emptied the cache.
+        self.emptied = 0
         # All that was asked for so far, also what was given back.
         self.asked_bytes = 0
         # What may be less of them in a real run, and what may be less of the peak.
@@ -194,6 +196,11 @@ class Ledger:
 
     def empty_cache(self) -> None:
         self.events.append(("c",))
+
+    def program_empties_cache(self) -> None:
+        """By a call of its own, not by convolutions that are tried: these empty it at each new shape."""
+        self.emptied += 1
+        self.empty_cache()
 
     def close(self) -> None:
         """Ends the record: what is given up while the process winds down is no part of the run."""

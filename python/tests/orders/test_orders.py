@@ -179,6 +179,18 @@ class Epochs(unittest.TestCase):
         self.assertLess(len(ran), 20)
         self.assertEqual(ran, {step: real[step] for step in ran})
 
+    def test_after_the_cache_was_emptied_batches_count_that_are_larger_than_those_since(self):
+        lengths = [90] * 9 + [20] * 20 + [50] * 6 + [80] * 6
+        loader = DataLoader([torch.zeros(n + i % 2) for i, n in enumerate(lengths)], 1)
+        watched, ran = Watched(), []
+        for place, batch in enumerate(watched.batches(loader, 7_000)):
+            ran.append(batch.shape[1] // 10 * 10)
+            if place == 9:
+                watched.ledger.program_empties_cache()
+        self.assertEqual(ran[:10], [90] * 9 + [20])
+        self.assertEqual([20, 50, 80], sorted(set(ran[10:])))
+        self.assertLess(len(ran), 20)
+
 
 class Larger(unittest.TestCase):
     def test_a_batch_is_larger_where_any_of_it_is_larger_than_ever_before(self):
@@ -191,6 +203,18 @@ class Larger(unittest.TestCase):
         answers = [asked(*sizes) for sizes in ((10, 3), (9, 3), (9, 4), (10, 4), (12, 1))]
         self.assertEqual(answers, [True, False, True, True, True])
         self.assertTrue(ragged.is_larger({"x": torch.zeros(1, 4)}, (7, 2)))
+
+    def test_where_the_cache_is_emptied_seldom_all_begins_anew(self):
+        ragged, source = Ragged(), (1, 2)
+        large, small = torch.zeros(9), torch.zeros(3)
+        for _ in range(8):
+            self.assertFalse(ragged.begins_anew(source, 0))
+            ragged.is_larger(large, source)
+        self.assertTrue(ragged.begins_anew(source, 1))
+        self.assertEqual([ragged.is_larger(small, source) for _ in range(2)], [True, False])
+        # A program that empties it all the time leaves nothing that others meet.
+        self.assertFalse(ragged.begins_anew(source, 2))
+        self.assertFalse(ragged.is_larger(small, source))
 
     def test_sequences_that_are_filled_up_count_by_their_lengths(self):
         ragged = Ragged()

@@ -120,7 +120,7 @@ def cuda_table(
         "reset_accumulated_memory_stats": _nothing,
         "set_per_process_memory_fraction": set_fraction,
         "get_per_process_memory_fraction": lambda device=None: fraction["set"],
-        "empty_cache": ledger.empty_cache,
+        "empty_cache": ledger.program_empties_cache,
         "ipc_collect": _nothing,
         # A program that records its allocations finds none here.
         "_record_memory_history": _nothing,

@@ -135,6 +135,10 @@ class BatchLoop:
         self._runs = 2 * period - 1 if period > 1 else 0
         return min(places) // period * period
 
+    def stops_before(self) -> None:
+        """Another batch is run before the one that `seldom` named: none need follow it."""
+        self._runs = 0
+
     def leaves_out(self, turns: int) -> None:
         self._turn += turns
         for number in self.numbers.values():

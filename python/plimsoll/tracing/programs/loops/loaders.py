@@ -155,7 +155,7 @@ class Passage:
             return self._next_larger()
         self._recent = next(self._indices)
         batch = self._fetch(self._recent)
-        self._shared.is_larger(batch, self._source)
+        self._is_larger(batch)
         return batch
 
     def _is_led(self) -> bool:
@@ -187,7 +187,9 @@ class Passage:
                 return batch
             self._recent = index
             batch = self._shared.fetch(self._indices, index)
-            if self._shared.is_larger(batch, self._source) or passed == place:
+            if self._is_larger(batch) or passed == place:
+                if loop is not None and passed != place:
+                    loop.stops_before()
                 self._pass_over(passed)
                 return batch
             passed += 1
@@ -198,6 +200,12 @@ class Passage:
         self._pass_over(place - passed)
         self._recent = next(self._indices)
         return self._fetch(self._recent)
+
+    def _is_larger(self, batch: Any) -> bool:
+        emptied, loop = self._watch.observer.ledger.emptied, self._watch.batch_loop
+        if self._shared.begins_anew(self._source, emptied) and loop is not None:
+            loop.stops_before()
+        return self._shared.is_larger(batch, self._source)
 
     def _pass_over(self, batches: int) -> None:
         """For batches that are not run: what the loop counts goes on."""

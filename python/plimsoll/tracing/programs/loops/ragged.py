@@ -3,7 +3,7 @@
 A batch that is larger than all before it asks for blocks that no block fits, and leaves the smaller ones
 unused: a tagger of sentences came to hold 3.6 times what it used. All batches are run while that is cheap,
 and the rest of them where that takes no more. After that they are only looked at, in their order, and those are
-run that are larger than all before.
+run that are larger than all before. Where the program empties the cache, no block is left, and this begins anew.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _READING_OPS = 20_000
 _LARGER_OPS = 50_000
 _SAMPLES = 20_000
 _SECONDS = 6.0
+# A program that empties the cache after fewer batches than this does so all the time: none meets what others left.
+_BATCHES_BETWEEN = 8
 
 
 class Ragged:
@@ -30,7 +32,10 @@ class Ragged:
     def __init__(self) -> None:
         self._reading = self._training = self._larger = self._samples = 0
         self._seconds = 0.0
-        self._largest: dict[Any, int] = {}
+        # By data set: the largest sizes, how many times the cache was emptied before, and batches since.
+        self._largest: dict[Any, dict[str, int]] = {}
+        self._emptied: dict[Any, int] = {}
+        self._since: dict[Any, int] = {}
         # Data sets whose batches differ.
         self.sources: set[tuple] = set()
 
@@ -54,12 +59,28 @@ class Ragged:
         more = max(0, self._training - _TRAINING_OPS) + max(0, self._reading - _READING_OPS)
         return self._larger + more + ops <= _LARGER_OPS
 
+    def begins_anew(self, source: tuple, emptied: int) -> bool:
+        """Whether the cache was emptied since the last batch of a data set, so that all that come now count.
+
+        `emptied`: how many times the program has done so.
+        """
+        before = self._emptied.get(source, emptied)
+        self._emptied[source] = emptied
+        if before == emptied:
+            return False
+        if seldom := self._since.get(source, 0) >= _BATCHES_BETWEEN:
+            self._largest.pop(source, None)
+        self._since[source] = 0
+        return seldom
+
     def is_larger(self, batch: Any, source: tuple) -> bool:
         """Whether it is larger, in anything, than all of its data set that were asked about."""
+        self._since[source] = self._since.get(source, 0) + 1
+        largest = self._largest.setdefault(source, {})
         larger = False
         for name, size in _sizes(batch):
-            if size > self._largest.get((source, name), -1):
-                self._largest[source, name] = size
+            if size > largest.get(name, -1):
+                largest[name] = size
                 larger = True
         return larger
 
