@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -22,26 +23,40 @@ _SECOND = 2
 
 
 def install(patches: Patches) -> None:
+    _install(patches, random, {"choice": _largest, "randint": _to, "randrange": _below})
+    if (numpy := sys.modules.get("numpy")) is not None:
+        _install(patches, numpy.random, {"choice": _largest, "randint": _below_in_arrays})
+
+
+def _install(patches: Patches, module: Any, draws: dict[str, Callable[..., Any]]) -> None:
+    """For functions that draw: with what finds the largest that each may draw, None where there is none."""
     calls = Calls()
 
     def seed(*args: Any, **kwargs: Any) -> None:
-        given = args[0] if args else kwargs.get("a")
+        given = next(iter((*args, *kwargs.values())), None)
         # Data loaders seed their workers.
         own = sys._getframe(1).f_globals.get("__name__", "").startswith("plimsoll.")
         calls.are_seeded |= given is not None and not own
         set_seed(*args, **kwargs)
 
-    def choice(seq: Any) -> Any:
-        drawn = choose(seq)
-        return largest_of(seq, drawn) if calls.draws_second(sys._getframe(1)) else drawn
+    set_seed = patches.set(module, "seed", seed)
+    for name, largest in draws.items():
+        patches.set(module, name, _drawing(getattr(module, name), largest, calls))
 
-    def randint(a: Any, b: Any) -> Any:
-        drawn = draw_between(a, b)
-        return b if calls.draws_second(sys._getframe(1)) else drawn
 
-    set_seed = patches.set(random, "seed", seed)
-    choose = patches.set(random, "choice", choice)
-    draw_between = patches.set(random, "randint", randint)
+def _drawing(draw: Callable[..., Any], largest: Callable[..., Any], calls: Calls) -> Any:
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        value = draw(*args, **kwargs)
+        # With names come the counts of arrays, and chances.
+        if kwargs or not calls.draws_second(sys._getframe(1)):
+            return value
+        found = largest(*args)
+        if found is None:
+            return value
+        # Numbers of NumPy have types of their own.
+        return found if isinstance(value, (int, tuple, list)) else type(value)(found)
+
+    return drawn
 
 
 class Calls:
@@ -66,18 +81,30 @@ class Calls:
         return not is_first
 
 
-def largest_of(options: Any, drawn: Any) -> Any:
-    """The largest of some sizes, or pairs of them; what was drawn, where these are no sizes."""
-    if not isinstance(options, (list, tuple, range)) or not 1 < len(options) <= _MAX_CHOICES:
-        return drawn
-    sizes = [_size_of(option) for option in options]
-    if any(size is None for size in sizes):
-        return drawn
-    return options[max(range(len(sizes)), key=sizes.__getitem__)]
-
-
-def _size_of(option: Any) -> int | None:
-    numbers = option if isinstance(option, (list, tuple)) and option else (option,)
-    if any(type(number) is not int or number < 1 for number in numbers):
+def _largest(options: Any, *others: Any) -> Any:
+    """Of some sizes, or pairs of them; None where these are no sizes."""
+    listed = isinstance(options, (list, tuple, range)) and not others
+    if not listed or not 1 < len(options) <= _MAX_CHOICES:
         return None
-    return prod(numbers)
+    return max(options, key=_size_of) if all(map(_size_of, options)) else None
+
+
+def _size_of(option: Any) -> int:
+    """What it comes to, of one number or of several; 0 where it is no size."""
+    numbers = option if isinstance(option, (list, tuple)) and option else (option,)
+    return prod(numbers) if all(type(n) is int and n > 0 for n in numbers) else 0
+
+
+def _to(_: int, end: int) -> int:
+    return end
+
+
+def _below(start: Any, stop: Any = None, step: Any = 1) -> Any:
+    if any(type(number) is not int for number in (start, stop or 0, step)):
+        return None
+    numbers = range(start) if stop is None else range(start, stop, step)
+    return max(numbers[0], numbers[-1])
+
+
+def _below_in_arrays(low: Any, high: Any = None, *others: Any) -> Any:
+    return None if others else _below(low, high)
