@@ -36,8 +36,9 @@ _LARGEST_WHOLE = 1 << 23
 _LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
 # Masks with a row for each position, what is made of one, and parts of it: most are never read, so never computed.
 _LARGEST_MASK = 1 << 25
-# Values that differ, where the others repeat them: masks with a row for each position whose rows are alike.
-_LARGEST_REPEATED = 1 << 20
+# Masks with a row for each position whose rows are alike: values that differ, and all. Who asks whether any is set
+# waits for all of them.
+_LARGEST_REPEATED, _LARGEST_REPEATING = 1 << 20, 1 << 27
 _CHOOSE = {_ATEN.where.self, _ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
 _LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
@@ -123,7 +124,9 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
 
 def _follow_repeating(func: Any, args: tuple, kwargs: dict, result: Any) -> bool:
     """Whether a result is known that has many values, of which few differ."""
-    if not isinstance(result, torch.Tensor) or result.numel() <= _LARGEST_COMPUTED:
+    if not isinstance(result, torch.Tensor):
+        return False
+    if not _LARGEST_COMPUTED < result.numel() <= _LARGEST_REPEATING:
         return False
     if not result.is_meta or not repeats(func, [held_by(one) for one in args], _LARGEST_REPEATED):
         return False

@@ -56,6 +56,11 @@ class Values(unittest.TestCase):
             scores = (hidden.masked_fill(hidden.bool(), -100.0) * hidden)[:, 0, 0, :]
             self.assertEqual((scores > 0).sum(dim=1).tolist(), [1, 1, 1, 1])
 
+    def test_of_more_values_than_can_be_read_none_is_followed(self):
+        with watching.watched():
+            rows = torch.zeros(4096, device="meta").expand(1 << 20, 4096)
+            self.assertFalse(small_values.is_likely(rows + 1))
+
     def test_what_is_written_into_one_of_many_rows_that_are_alike_is_in_that_row_alone(self):
         with watching.watched():
             marks = torch.arange(4096, device="meta") % 2
