@@ -50,6 +50,19 @@ run(torch.zeros(4096, 512).cuda()).sum().backward()
 """
 PRODUCT = 4096 * 512 * 4
 
+UNALIGNED = """
+import torch
+
+model = torch.nn.Linear(512, 1001, bias=False).cuda()
+run = torch.compile(model)
+x = torch.zeros(2048, 512).cuda()
+with torch.no_grad():
+    run(x)
+    run(x)
+"""
+ALIGNED = 1004
+TRIAL = "a product with and without padding"
+
 KERNEL = """
 import triton
 from torch._inductor.runtime import triton_helpers, triton_heuristics
@@ -90,6 +103,14 @@ class CompiledGraphs(unittest.TestCase):
     def test_kernels_that_change_their_arguments_are_tried_on_copies(self):
         asked = allocations(rows_of(self, IN_PLACE), PRODUCT)
         self.assertEqual(len([name for name in asked if name.startswith("triton_")]), 4)
+
+    def test_products_of_odd_sizes_are_tried_with_padding_once_and_stay_as_they_are(self):
+        rows = rows_of(self, UNALIGNED)
+        # Twice each: for the first run, and again with a buffer of the size of the cache.
+        self.assertEqual(allocations(rows, 2048 * ALIGNED * 4), [TRIAL] * 2)
+        plain = allocations(rows, 2048 * 1001 * 4)
+        self.assertEqual(plain, [TRIAL] * 2 + ["aten.empty_strided.default"] * 2)
+        self.assertEqual(allocations(rows, 32 << 20), [TRIAL])
 
 
 class FormsOfKernels(unittest.TestCase):

@@ -11,9 +11,8 @@ from unittest import mock
 import torch
 import torch._inductor.compile_fx as inductor
 import torch._subclasses.fake_tensor as fakes
-from torch._inductor import config
 from torch._inductor.debug import DebugContext
-from torch._inductor.fx_passes import joint_graph
+from torch._inductor.fx_passes import joint_graph, pad_mm
 from torch._inductor.graph import GraphLowering
 from torch._inductor.ir import IRNode
 from torch._inductor.virtualized import V
@@ -22,6 +21,7 @@ from torch.utils import _pytree as pytree
 from ...gpu import Gpu
 from .execution import executable
 from .graphs import in_graphs
+from .padding import tries_padding
 from .triton_kernels import Driver
 
 _CARD = torch.device("cuda", 0)
@@ -38,7 +38,7 @@ class Lowering:
         self._held: dict[int, Any] = {}
 
     def partition(self, graph: Any, inputs: Any, **settings: Any) -> Any:
-        with _joint_passes():
+        with _joint_passes(self.observer):
             self._move(graph)
             return inductor.partition_fn(graph, inputs, **settings)
 
@@ -53,7 +53,7 @@ class Lowering:
             raise
 
     def inference(self, graph: Any, inputs: Any) -> Any:
-        with _joint_passes():
+        with _joint_passes(self.observer):
             self._move(graph)
             graph = inductor._recursive_joint_graph_passes(graph, input_device=_CARD)
         return self._lower(graph, inputs, is_inference=True)
@@ -152,13 +152,14 @@ class _Folder(joint_graph.UniformValueConstantFolder):
 
 
 @contextmanager
-def _joint_passes() -> Iterator[None]:
+def _joint_passes(observer: Any) -> Iterator[None]:
     """They build example tensors on a card, if there is one."""
     with (
         mock.patch.object(torch.cuda, "is_available", lambda: False),
         mock.patch.object(joint_graph, "UniformValueConstantFolder", _Folder),
         # Whether a product is faster with padding is measured on a card.
-        config.patch(shape_padding=False),
+        mock.patch.object(pad_mm, "has_triton", lambda: True),
+        mock.patch.object(pad_mm, "_should_pad", tries_padding(observer)),
     ):
         yield
 
