@@ -20,6 +20,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
 _META = torch.device("meta")
 _NUMBERS = (int, float, bool, str, type(None))
+_COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 # Ops whose result depends on values, or which change the form of what they are given.
 _UNSURE_TAGS = tuple(
@@ -27,6 +28,8 @@ _UNSURE_TAGS = tuple(
     for name in ("inplace_view", "data_dependent_output", "dynamic_output_shape")
     if hasattr(torch.Tag, name)
 )
+# Asked for each time, kept by their arguments, or nothing to keep: they write to what they are given.
+_ASKED, _KEPT, _WRITES = "asked", "kept", "writes"
 
 
 class _Unsure(Exception):
@@ -38,13 +41,18 @@ class MetaResults:
 
     def __init__(self) -> None:
         # By the `id` of an op, which is held so that no other gets it.
-        self._keepable: dict[int, tuple[bool, Any]] = {}
+        self._kinds: dict[int, tuple[str, Any]] = {}
         # A function that makes the result out of the arguments; None where it must be asked for.
         self._makers: dict[Any, Callable | None] = {}
+        # What ops that write to lists were run with.
+        self._written: set[tuple | None] = set()
 
     def run(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        if not self._may_keep(func):
+        kind = self._kept(func)
+        if kind is _ASKED:
             return _ask(func, args, kwargs)
+        if kind is _WRITES:
+            return self._write(func, args, kwargs)
         try:
             key = (id(func), torch.get_default_dtype(), *_forms(args, kwargs))
             maker = self._makers[key]
@@ -56,11 +64,37 @@ class MetaResults:
             return result
         return _ask(func, args, kwargs) if maker is None else maker(args)
 
-    def _may_keep(self, func: Any) -> bool:
-        known = self._keepable.get(id(func))
+    def _write(self, func: Any, args: tuple, kwargs: dict) -> None:
+        """Steps of optimizers write to lists of hundreds of tensors, in many ops that give nothing back.
+
+        Their kernel would only check the shapes, which it does once for as many.
+        """
+        try:
+            key = (id(func), *map(_form_of_lists, args), *map(_form_of_lists, kwargs.values()))
+        except _Unsure:
+            key = None
+        if key is None or key not in self._written:
+            _ask(func, args, kwargs)
+            self._written.add(key)
+
+    def _kept(self, func: Any) -> str:
+        known = self._kinds.get(id(func))
         if known is None:
-            known = self._keepable[id(func)] = (_is_keepable(func), func)
+            known = self._kinds[id(func)] = (_kind(func), func)
         return known[0]
+
+
+def _kind(func: Any) -> str:
+    if not _is_keepable(func):
+        return _ASKED
+    return _KEPT if func._schema.returns else _WRITES
+
+
+def _form_of_lists(value: Any) -> Any:
+    """What is looked at of an argument of an op that writes to lists: how long they are, and what comes first."""
+    if isinstance(value, (list, tuple)):
+        return len(value), _form(value[0]) if value else None
+    return _form(value) if isinstance(value, torch.Tensor) else type(value)
 
 
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
@@ -119,14 +153,10 @@ def _forms(args: tuple, kwargs: dict) -> tuple:
 
 def _form(value: Any) -> Any:
     """What a meta kernel can see of an argument, as a key."""
-    if isinstance(value, torch.Tensor):
+    kind = type(value)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
         dtype = value.dtype
-        if (
-            type(value) not in _PLAIN
-            or not value.is_meta
-            or value.layout is not torch.strided
-            or dtype.is_complex
-        ):
+        if not value.is_meta or value.layout is not torch.strided or dtype in _COMPLEX:
             raise _Unsure
         return value.shape, value.stride(), dtype
     if isinstance(value, _NUMBERS):

@@ -1,9 +1,11 @@
 """Results of meta kernels that are kept: the same form as the kernel's own, and only where that is sure."""
 
 import unittest
+from unittest import mock
 
 import torch
 
+from plimsoll.tracing import meta_results
 from plimsoll.tracing.meta_results import MetaResults
 
 ATEN = torch.ops.aten
@@ -85,6 +87,26 @@ class Kept(unittest.TestCase):
         self.twice(ATEN.add_.Tensor, x, other)
         self.assertIs(self.results.run(ATEN.add_.Tensor, (other, x), {}), other)
         self.assertEqual(self.twice(ATEN._foreach_add_.Scalar, [x, other], 1), (None, None))
+
+    def test_a_kernel_that_writes_to_lists_is_asked_once_for_lists_of_one_kind(self):
+        asked = []
+        with mock.patch.object(meta_results, "_ask", lambda *given: asked.append(given)):
+            for number in (1, 2, 3):
+                lists = [meta(4, 8), meta(8)], [meta(4, 8), meta(8)]
+                self.results.run(ATEN._foreach_add_.List, lists, {"alpha": number})
+            self.assertEqual(len(asked), 1)
+            for lists in (([meta(4, 8)], [meta(4, 8)]), ([meta(2, 8)], [meta(2, 8)])):
+                self.results.run(ATEN._foreach_add_.List, lists, {"alpha": 1})
+            self.assertEqual(len(asked), 3)
+            for _ in range(2):
+                self.results.run(ATEN._foreach_add_.Scalar, ([torch.zeros(2)], 1), {})
+            self.assertEqual(len(asked), 5)
+
+    def test_a_kernel_that_writes_to_lists_checks_them(self):
+        with self.assertRaises(RuntimeError):
+            self.results.run(ATEN._foreach_add_.List, ([meta(4)], [meta(4), meta(4)]), {})
+        with self.assertRaises(RuntimeError):
+            self.results.run(ATEN._foreach_add_.List, ([meta(4)], [meta(5)]), {})
 
     def test_a_view_is_one_of_its_own_argument(self):
         for x in (meta(4, 8), meta(4, 8)):

@@ -158,10 +158,11 @@ class Watch:
             self.enter(self.step_phase())
         self.observer.category = kinds.TEMPORARY
         self._mark("optimizer")
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._label(parameter.grad, kinds.GRADIENT)
+        with torch._C.DisableTorchFunction():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self._label(parameter.grad, kinds.GRADIENT)
         self._changing = trained.values_before(optimizer)
 
     def optimizer_ends(self, optimizer: Any) -> None:
