@@ -25,10 +25,21 @@ class Computation:
     """An op on known values, some of which may wait to be computed themselves."""
 
     def __init__(
-        self, run: Callable[[list, dict], list[Any]], args: list, kwargs: dict, depth: int
+        self,
+        run: Callable[[list, dict], list[Any]],
+        args: list,
+        kwargs: dict,
+        depth: int,
+        func: Any = None,
+        part: Callable[[Any, list], Any] | None = None,
     ) -> None:
-        """`depth`: how many wait for one another, with this one."""
+        """`depth`: how many wait for one another, with this one.
+
+        `part`: computes the only result of a part of what waits, or gives None where it needs all.
+        """
         self._run = run
+        self._func = func
+        self._part = part
         self._args = args
         self._kwargs = kwargs
         self._given = list(_leaves((args, kwargs)))
@@ -45,11 +56,19 @@ class Computation:
             _pending.pop(id(self), None)
             try:
                 with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
-                    self._made = self._run(now(self._args), now(self._kwargs))
+                    part = None if self._part is None else self._part(self._func, self._args)
+                    whole = part is None
+                    self._made = self._run(now(self._args), now(self._kwargs)) if whole else [part]
             except (NotComputed, RuntimeError, TypeError, IndexError):
                 self._made = None
-            del self._run, self._args, self._kwargs, self._given
+            del self._run, self._part, self._args, self._kwargs, self._given
         return self._made
+
+    def asked(self) -> tuple[Any, list, dict]:
+        """The op, and what it is given, while it waits."""
+        if self._is_done:
+            raise NotComputed
+        return self._func, self._args, self._kwargs
 
     def reads(self, address: int) -> bool:
         """Whether it is still to read values that lie in this memory."""
@@ -78,6 +97,11 @@ class Later:
     def done(self) -> Any:
         """The value, where it was computed."""
         return self._computation.done(self._index)
+
+    def asked(self) -> tuple[Any, list, dict]:
+        """The op that it is the only result of, and what that is given; nothing of both where there are others."""
+        func, args, kwargs = self._computation.asked()
+        return func if self._index == 0 else None, args, kwargs
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A tensor that is saved or copied takes its value along, as a tensor that any reader knows."""

@@ -43,6 +43,14 @@ def goes_by_strides(func: Any) -> bool:
     return func in _BY_STRIDES
 
 
+def stacked(stack: Any, parts: list, dim: int = 0) -> Any:
+    """Coordinates of many boxes beside each other: laid out by columns at once, they need not be moved afterwards."""
+    dims = parts[0].dim()
+    if dim % (dims + 1) != dims or parts[0].numel() <= _MANY or len(parts) > _COORDINATES:
+        return stack(parts, dim)
+    return stack(parts, 0).movedim(0, -1)
+
+
 def strides_of(func: Any, args: tuple) -> tuple[int, ...] | None:
     """How the first argument lies in memory, where an op goes by that."""
     return args[0].stride() if goes_by_strides(func) else None
