@@ -93,18 +93,31 @@ def _kind(func: Any) -> str:
 def _form_of_lists(value: Any) -> Any:
     """What is looked at of an argument of an op that writes to lists: how long they are, and what comes first."""
     if isinstance(value, (list, tuple)):
-        return len(value), _form(value[0]) if value else None
+        return len(value), _form_of_lists(value[0]) if value else None
     return _form(value) if isinstance(value, torch.Tensor) else type(value)
 
 
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
-    if not any(map(_is_own_kind, _tensors(args))) or torch.Tag.inplace_view in func.tags:
+    if not _any_of_own_kind(args) or torch.Tag.inplace_view in func.tags:
         return _answer(func, args, kwargs)
     # PyTorch's kernels in Python call methods, of which a program's own kind of tensor may have others.
     plain = _without_kinds(args)
     result = _answer(func, plain, kwargs)
     pairs = zip(_tensors(plain), _tensors(args))
     return next((own for one, own in pairs if one is result), result)
+
+
+def _any_of_own_kind(values: Any) -> bool:
+    for one in values:
+        kind = type(one)
+        if kind is torch.Tensor or kind is int:
+            continue
+        if kind is list or kind is tuple:
+            if _any_of_own_kind(one):
+                return True
+        elif isinstance(one, torch.Tensor) and _is_own_kind(one):
+            return True
+    return False
 
 
 def _is_own_kind(tensor: Any) -> bool:

@@ -101,6 +101,10 @@ class Kept(unittest.TestCase):
             for _ in range(2):
                 self.results.run(ATEN._foreach_add_.Scalar, ([torch.zeros(2)], 1), {})
             self.assertEqual(len(asked), 5)
+            # As Adam's steps, which differ from one to the next.
+            for size in (0.1, 0.2):
+                self.results.run(ATEN._foreach_mul_.ScalarList, ([meta(2)] * 2, [size, size]), {})
+            self.assertEqual(len(asked), 6)
 
     def test_a_kernel_that_writes_to_lists_checks_them(self):
         with self.assertRaises(RuntimeError):

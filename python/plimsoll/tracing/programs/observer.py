@@ -63,8 +63,8 @@ class ProgramObserver(Observer):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
         with torch._C.DisableTorchFunction():
-            given, in_host_memory = _survey(args, kwargs)
-            if in_host_memory and func not in _PICKS:
+            given = Given(args, kwargs)
+            if given.all_real and func not in _PICKS:
                 # As it is: programs make their samples of thousands of small ops.
                 self._count_host()
                 if self._draws.owed and draws_numbers(func):
@@ -78,11 +78,11 @@ class ProgramObserver(Observer):
         kwargs = kwargs or {}
         if self._draws.owed and func not in DRAWS and draws_numbers(func):
             self._draws.settle()
-        if _any_on_meta(given):
+        if given.any_on_meta:
             self._tick()
         else:
             self._count_host()
-        if _mixes(self.places, given) and func not in host_values.COPIES:
+        if given.mixes(self.places) and func not in host_values.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
         followed = self._followed.get(id(func))
         if followed is None:
@@ -189,32 +189,40 @@ class ProgramObserver(Observer):
         return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
 
 
-def _survey(args, kwargs) -> tuple[list[torch.Tensor], bool]:
-    """The tensors that an op is given, and whether it is about real values alone."""
-    found: list[torch.Tensor] = []
-    real = True
-    for value in (*args, *kwargs.values()) if kwargs else args:
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, torch.Tensor):
-                found.append(one)
-                real = real and one.is_cpu and type(one) in _REAL
-            elif real and isinstance(one, torch.device):
-                real = one.type == "cpu"
-    return found, real and bool(found)
+class Given:
+    """The tensors that an op is given: where they are."""
+
+    __slots__ = ("_tensors", "_values_on_host", "all_real", "any_on_meta")
+
+    def __init__(self, args: Any, kwargs: Any) -> None:
+        self._tensors: list[torch.Tensor] = []
+        self.any_on_meta = self._values_on_host = False
+        real = True
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, torch.Tensor):
+                    self._tensors.append(one)
+                    if one.is_meta:
+                        self.any_on_meta = True
+                        real = False
+                    else:
+                        on_host = one.is_cpu
+                        real = real and on_host and type(one) in _REAL
+                        self._values_on_host = self._values_on_host or (on_host and one.dim() > 0)
+                elif real and isinstance(one, torch.device):
+                    real = one.type == "cpu"
+        # Whether the op is about real values alone.
+        self.all_real = real and bool(self._tensors)
+
+    def mixes(self, places: Places) -> bool:
+        """Whether an op meets both real values and what stands for memory of the host's."""
+        if not (self._values_on_host and self.any_on_meta):
+            return False
+        return any(one.is_meta and places.of(one) == HOST for one in self._tensors)
 
 
 def _any_on_meta(given: list[torch.Tensor]) -> bool:
     return any(map(_ON_META, given))
-
-
-def _mixes(places: Places, given: list[torch.Tensor]) -> bool:
-    """Whether an op meets both real values and what stands for memory of the host's."""
-    for one in given:
-        if one.is_cpu and one.dim() > 0:
-            break
-    else:
-        return False
-    return any(one.is_meta and places.of(one) == HOST for one in given)
 
 
 def _picks_many(func, args) -> bool:
