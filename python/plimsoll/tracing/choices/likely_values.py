@@ -17,6 +17,7 @@ import torch
 from .. import small_values
 from ..known.computing import compute
 from ..scalars import SAME
+from .shuffling import Shuffled, first_shuffled, shuffled
 
 _ATEN = torch.ops.aten
 # Fewer choices are classes, experts or tokens of a beam: `even_choices`.
@@ -48,12 +49,6 @@ def size_of(tensor: Any) -> float | int | None:
     one_of_many = tensor.untyped_storage().nbytes() > tensor.element_size()
     # Zero is what a program divides by.
     return value.item() or None if one_of_many else None
-
-
-@functools.lru_cache(maxsize=64)
-def shuffled(count: int) -> Any:
-    """The same order each time: steps repeat. The program's own random numbers stay as they are."""
-    return torch.randperm(count, generator=torch.Generator().manual_seed(count), device="cpu")
 
 
 def kept_boxes(nms: Any, boxes: Any, scores: Any, limit: float) -> Any:
@@ -94,7 +89,7 @@ def _kept_of_groups(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
 
 def _permutation(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     if _is_unknown(result) and result.numel() <= _MAX_PLACES:
-        small_values.remember(result, shuffled(result.numel()).to(result.dtype), sure=False)
+        small_values.remember(result, Shuffled(result.numel(), result.dtype), sure=False)
 
 
 def _drawn(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
@@ -136,7 +131,7 @@ def _places(at: int) -> Callable:
         count, taken = source.shape[dim], places.shape[dim]
         if taken < count < _FEW_PLACES:
             return
-        order = shuffled(count)[:taken]
+        order = first_shuffled(count, taken)
         behind = [1] * (source.dim() - dim - 1)
         value = order.reshape(-1, *behind).expand(places.shape)
         small_values.remember(places, value, sure=False)

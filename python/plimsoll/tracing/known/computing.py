@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from .rows import picked
 _ATEN = torch.ops.aten
 # PyTorch's own: it is replaced while a trace runs.
 _FROM_NUMPY = torch.from_numpy
+_HAS_NUMPY = find_spec("numpy") is not None
 # Fewer values than this are computed in no time.
 _MANY = 4096
 
@@ -52,7 +54,8 @@ def run(func: Any, args: list, kwargs: dict) -> Any:
 def _marked_places(func: Any, args: list, kwargs: dict) -> Any:
     """Where a mask is set: numpy finds that in a tenth of the time."""
     (mask,) = args
-    if mask.dtype != torch.bool or mask.numel() <= _MANY or not mask.is_contiguous():
+    dense = mask.dtype == torch.bool and mask.is_contiguous() and mask.numel() > _MANY
+    if not dense or not _HAS_NUMPY:
         return func(*args, **kwargs)
     places = _FROM_NUMPY(mask.view(-1).numpy().nonzero()[0])
     if mask.dim() == 1:

@@ -98,6 +98,10 @@ class Later:
         """The value, where it was computed."""
         return self._computation.done(self._index)
 
+    def first(self, count: int) -> Any:
+        """So many values from the beginning, where they are known without the others."""
+        return None
+
     def asked(self) -> tuple[Any, list, dict]:
         """The op that it is the only result of, and what that is given; nothing of both where there are others."""
         func, args, kwargs = self._computation.asked()

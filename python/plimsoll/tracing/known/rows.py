@@ -14,7 +14,8 @@ from .later import Later, now
 from .layout import by_columns
 
 _ATEN = torch.ops.aten
-_INDEX = _ATEN.index.Tensor
+_INDEX, _SLICE = _ATEN.index.Tensor, _ATEN.slice.Tensor
+_PICKING = {_INDEX, _SLICE}
 # Where more than this part of the rows is picked, all are computed at once.
 _MOST = 1 / 4
 # Each value of a result follows from those at the same place.
@@ -54,10 +55,19 @@ class _Unsure(Exception):
 
 
 def picked(func: Any, args: list) -> Any:
-    """What `index` takes of values that wait; None where all of them have to be computed."""
-    if func is not _INDEX or not isinstance(args[0], Later) or args[0].done() is not None:
+    """What an op takes of values that wait; None where all of them have to be computed."""
+    if func not in _PICKING or not isinstance(args[0], Later) or args[0].done() is not None:
         return None
-    source, places = args[0], now(args[1])
+    return _first(*args) if func is _SLICE else _at_places(args[0], args[1])
+
+
+def _first(source: Later, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    from_begin = dim == 0 and not start and step == 1
+    return source.first(min(end, source.shape[0])) if from_begin and end and end > 0 else None
+
+
+def _at_places(source: Later, given: Any) -> Any:
+    places = now(given)
     if not all(_are_places(one) for one in places):
         return None
     dims = len(places)
