@@ -73,7 +73,8 @@ class Observer(TorchDispatchMode):
         self.chosen = Chosen(ledger)
         self._launches = Launches(ledger)
         self._waiting = Waiting()
-        self._live: dict[int, Any] = {}
+        self._live: dict[int, _Lies] = {}
+        self._on_end = self._ended
         # By the op's `id`.
         self._ops: dict[int, _Op] = {}
         # Functions that run an op as CUDA does, where no autograd calls them.
@@ -205,29 +206,30 @@ class Observer(TorchDispatchMode):
         """Records a storage as one allocation that is freed when the last tensor lets go of it."""
         key = storage._cdata
         if key in self._live:
-            return self._live[key][0]
+            return self._live[key].ident
         size, module = storage.nbytes(), self.current_module()
         return self.bind(storage, self.ledger.allocate(size, op, module, category or self.category))
 
     def bind(self, storage, ident: int) -> int:
         """Says that a storage lies in an allocation, which ends with it."""
         key = storage._cdata
-
-        def died(_reference, key=key):
-            self.scalars.forget(key)
-            small_values.forget(key)
-            self.chosen.forget(key)
-            entry = self._live.pop(key, None)
-            if entry is not None:
-                self.ledger.free(entry[0])
-
-        self._live[key] = (ident, weakref.ref(storage, died))
+        reference = self._live[key] = _Lies(storage, self._on_end)
+        reference.key, reference.ident = key, ident
         return ident
+
+    def _ended(self, reference: _Lies) -> None:
+        key = reference.key
+        self.scalars.forget(key)
+        small_values.forget(key)
+        self.chosen.forget(key)
+        entry = self._live.pop(key, None)
+        if entry is not None:
+            self.ledger.free(entry.ident)
 
     def allocation_of(self, tensor) -> int:
         """The allocation that a tensor lies in; 0 where it has none."""
         entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
-        return 0 if entry is None else entry[0]
+        return 0 if entry is None else entry.ident
 
     def resized(self, storage, size: int) -> None:
         """A storage got another size: that is a new allocation, or none."""
@@ -238,14 +240,14 @@ class Observer(TorchDispatchMode):
         if entry is None:
             self.bind(storage, fresh)
             return
-        self._live[storage._cdata] = (fresh, entry[1])
-        self.ledger.free(entry[0])
+        before, entry.ident = entry.ident, fresh
+        self.ledger.free(before)
 
     def disown(self, tensor) -> int:
         """Leaves the end of a tensor's allocation to the caller."""
         key = tensor.untyped_storage()._cdata
-        ident, reference = self._live[key]
-        self._live[key] = (0, reference)
+        entry = self._live[key]
+        ident, entry.ident = entry.ident, 0
         return ident
 
     def give_back_workspaces(self) -> None:
@@ -268,7 +270,19 @@ class Observer(TorchDispatchMode):
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
         entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
-        return entry[0] if entry else 0
+        return 0 if entry is None else entry.ident
+
+
+class _Lies(weakref.ref):
+    """Says that a storage lies in an allocation, and when it ends.
+
+    One object for each, of which there are thousands: Python's garbage collector goes through them again and again, and
+    is called the more often the more there are, which frees what a program left in circles sooner than in a real run.
+    """
+
+    __slots__ = ("ident", "key")
+    key: int
+    ident: int
 
 
 class _Op:
