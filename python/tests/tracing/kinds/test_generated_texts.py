@@ -38,6 +38,22 @@ assert places[:, [1]].tolist() == [[6], [8]]
 with torch.device("cuda"):
     assert places[[True, False]].tolist() == [[5, 6]]
 """
+COMPARED = """
+import torch
+from plimsoll.tracing.programs.passes import tokens
+from transformers import LlamaConfig, LlamaForCausalLM
+
+asked, alike = [], tokens._Token.alike
+tokens._Token.alike = lambda one, other: asked.append(one.number) or alike(one, other)
+config = LlamaConfig(
+    vocab_size=999, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=4, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+)
+model = LlamaForCausalLM(config).cuda().eval()
+text = model.generate(torch.randint(3, 999, (2, 8)).cuda(), max_new_tokens=40)
+assert text.shape == (2, 48)
+assert len(asked) == len(set(asked)) < 10, asked
+"""
 BEAMS = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -149,6 +165,9 @@ class GeneratedTexts(unittest.TestCase):
         # Sorted for each token of both texts; a mask is only made where a prompt is shorter.
         self.assertEqual(asked.count("aten.sort.default"), 2 * 7 * 3)
         self.assertEqual(asked.count("aten.multinomial.default"), 2 * 7 * 2)
+
+    def test_two_tokens_are_compared_once(self):
+        rows_of(self, COMPARED)
 
     def test_beams_go_on_to_their_last_length_and_keep_the_prompt(self):
         rows_of(self, BEAMS)

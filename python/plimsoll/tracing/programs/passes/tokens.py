@@ -53,6 +53,8 @@ class Tokens:
         self._every = self._next_run = _RUN_EVERY
         self._before: _Token | None = None
         self._last: _Token | None = None
+        # Whether these two ask for the same but for sizes: told once, since each has thousands of steps.
+        self._alike = False
         self._outputs: Any = None
 
     def call(self, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
@@ -80,16 +82,13 @@ class Tokens:
         self._model, self._number = model, 0
         self._every = self._next_run = _RUN_EVERY
         self._before = self._last = self._outputs = None
+        self._alike = False
 
     def _known(self, layers: list) -> bool:
-        before, last = self._before, self._last
-        return (
-            self._number > _RUN_FIRST
-            and before is not None
-            and last is not None
-            and before.alike(last)
-            and last.full == _full(layers)
-        )
+        last = self._last
+        if self._number <= _RUN_FIRST or last is None or not self._alike:
+            return False
+        return last.full == _full(layers)
 
     def _run(self, module: Any, forward: Any, kwargs: dict, layers: list) -> Any:
         events = self._observer.ledger.events
@@ -107,6 +106,8 @@ class Tokens:
             steps = steps_of(events[start:], held, kept)
             self._last = None if steps is None else _Token(self._number, steps, full)
             self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
+        before, last = self._before, self._last
+        self._alike = before is not None and last is not None and before.alike(last)
         return outputs
 
     def _written(self, cache: Any, layers: list) -> Any:
