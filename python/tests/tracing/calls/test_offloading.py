@@ -30,6 +30,11 @@ numbers.grad = torch.ones(1100, 1100, device="cuda").cpu()
 torch.optim.SGD([numbers], 0.1).step()
 numbers.grad = None
 
+pinned = torch.randn(100, 10).pin_memory()
+assert pinned.is_pinned() and pinned[:5].is_pinned() and pinned.cuda().is_cuda
+assert torch.empty(3, pin_memory=True).is_pinned() and not torch.empty(3).is_pinned()
+assert torch.empty_like(next(copies.parameters()), device="cpu", pin_memory=True).is_pinned()
+
 shared = torch.zeros(4, 8).share_memory_()
 assert shared.is_shared()
 assert next(nn.Linear(4, 4).share_memory().parameters()).device.type == "cpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from numbers import Integral
 from typing import Any
 
@@ -26,15 +27,30 @@ class Making:
         self._moves = moves
         self._places = moves.places
         self._observer = moves.observer
+        # Storages that a program pinned, and the references that say when they end.
+        self._pinned: dict[int, Any] = {}
 
     def made(self, func, args, kwargs):
         # Pages of the host are not counted, and cannot be pinned without a driver.
         if kwargs.get("pin_memory"):
-            kwargs = {**kwargs, "pin_memory": False}
+            return self.pinned(self.made(func, args, {**kwargs, "pin_memory": False}))
         device = kwargs.get("device")
         if device is None:
             return func(*args, **kwargs)
         return self._on_device(func, args, kwargs, device)
+
+    def pinned(self, tensor):
+        """The tensor itself; it is said to be pinned from now on."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._pinned[key] = weakref.ref(storage, lambda _: self._pinned.pop(key, None))
+        return tensor
+
+    def pin_memory(self, func, args, kwargs):
+        return self.pinned(args[0])
+
+    def is_pinned(self, func, args, kwargs):
+        return bool(self._pinned) and args[0].untyped_storage()._cdata in self._pinned
 
     def _on_device(self, func, args, kwargs, device):
         if is_cuda(device):

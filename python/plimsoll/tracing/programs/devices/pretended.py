@@ -69,9 +69,6 @@ class PretendedDevices(TorchFunctionMode):
     def get_device(self, func, args, kwargs):
         return self.places.current if self.places.where(args[0]) == GPU else -1
 
-    def itself(self, func, args, kwargs):
-        return args[0]
-
     def share_memory(self, func, args, kwargs):
         """Only what has memory can share it."""
         real = self.places.where(args[0]) == REAL
@@ -118,9 +115,6 @@ class PretendedDevices(TorchFunctionMode):
                 return func(*args, **kwargs)
             storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
             return storage._cdata + tensor.storage_offset() * tensor.element_size()
-
-    def no(self, func, args, kwargs):
-        return False
 
     def not_packed(self, func, args, kwargs):
         self.observer.notes.add(_NOT_PACKED)
@@ -171,8 +165,8 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.__getitem__: making.item,
         _TENSOR.__setitem__: making.item,
         # Pages of the host are not counted.
-        _TENSOR.pin_memory: mode.itself,
-        _TENSOR.is_pinned: mode.no,
+        _TENSOR.pin_memory: making.pin_memory,
+        _TENSOR.is_pinned: making.is_pinned,
         _TENSOR.share_memory_: mode.share_memory,
         # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
