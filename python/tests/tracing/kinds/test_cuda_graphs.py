@@ -75,6 +75,7 @@ class CudaGraphs(unittest.TestCase):
         events, footer = self.trace("", RECORDED)
         self.assertTrue(any("that the program records" in note for note in footer["notes"]))
         self.assertTrue(any("make_graphed_callables" in note for note in footer["notes"]))
+        self.assertTrue(footer["graphs"])
         results = [event for event in events if event[0] == "a" and event[2] == RESULT]
         self.assertEqual([event[6:] for event in results], [[SIDE], [POOL], [], []])
 

@@ -67,6 +67,7 @@ def install(patches: Patches, observer: Any) -> None:
 
     def make_graphed_callables(callables: Any, *_: Any, **__: Any) -> Any:
         observer.notes.add(_CALLABLES)
+        observer.graphs = True
         return callables
 
     for module in (torch.cuda, torch.cuda.graphs):
