@@ -32,7 +32,7 @@ export interface LimitedReplay extends ReplayResult {
 /**
  * A replay as it runs on the card: where memory ends the allocator gives back what it holds unused and
  * tries again, so it never holds more than there is. What does not fit at all is replayed without a
- * limit, and shows what would be needed. `looked` is told of the replay without a limit.
+ * limit, and shows what would be needed. `looked` is called with the replay that has no limit.
  *
  * @example
  * replayOn(findGpu('3060'), stream).peakReservedBytes;

@@ -75,7 +75,8 @@ def send_lazy(tensor: Any, device: str) -> bool:
 def on_meta(data: Any, places: Places, learns: bool = False) -> Any:
     """The tensor itself, or its like without memory where it lies in host memory.
 
-    What learns is no mask: before it is filled it often holds zeros alone, and looking through all of them takes long.
+    A parameter that learns is not a mask. Before it is initialised it often holds only zeros, and reading all of them
+    takes long.
     """
     with torch._C.DisableTorchFunction():
         if data.device.type != "cpu" or data.layout != torch.strided:

@@ -51,7 +51,7 @@ def _reuse_keys() -> Iterator[None]:
 
 
 def _filled_once() -> Any:
-    """There is one such object, with hundreds of rules; each kernel asks for it anew."""
+    """Makes the table of hundreds of rules once; PyTorch makes it again for each kernel."""
     fill = DtypePropagationOpsHandler.__init__
     filled: list[Any] = []
 

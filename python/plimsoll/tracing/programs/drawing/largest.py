@@ -82,7 +82,7 @@ class Calls:
 
 
 def _largest(options: Any, *others: Any) -> Any:
-    """Of some sizes, or pairs of them; None where these are no sizes."""
+    """The largest of some sizes, or of pairs such as (height, width); None where they are not sizes."""
     listed = isinstance(options, (list, tuple, range)) and not others
     if not listed or not 1 < len(options) <= _MAX_CHOICES:
         return None
@@ -90,7 +90,7 @@ def _largest(options: Any, *others: Any) -> Any:
 
 
 def _size_of(option: Any) -> int:
-    """What it comes to, of one number or of several; 0 where it is no size."""
+    """A number as it is, or the product of several; 0 where it is not a size."""
     numbers = option if isinstance(option, (list, tuple)) and option else (option,)
     return prod(numbers) if all(type(n) is int and n > 0 for n in numbers) else 0
 

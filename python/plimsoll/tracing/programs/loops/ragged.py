@@ -3,7 +3,8 @@
 A batch that is larger than all before it asks for blocks that no block fits, and leaves the smaller ones
 unused: a tagger of sentences came to hold 3.6 times what it used. All batches are run while that is cheap,
 and the rest of them where that takes no more. After that they are only looked at, in their order, and those are
-run that are larger than all before. Where the program empties the cache, no block is left, and this begins anew.
+run that are larger than all before. Once the program has emptied the cache no block is left: those after that are
+compared with one another alone.
 """
 
 from __future__ import annotations
