@@ -17,6 +17,7 @@ import torch
 from .. import small_values
 from ..known.computing import compute
 from ..scalars import SAME
+from . import overlaps
 from .shuffling import Shuffled, first_shuffled, shuffled
 
 _ATEN = torch.ops.aten
@@ -83,7 +84,9 @@ def _kept_of_groups(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
     reached = boxes[from_left, 2].cummax(0).values
     gaps = (boxes[from_left[1:], 0] > reached[:-1]).nonzero().flatten() + 1
     groups = from_left.tensor_split(gaps)
-    kept = torch.cat([group[nms(boxes[group], order[group], limit)] for group in groups])
+    kept = torch.cat(
+        [group[overlaps.kept(nms, boxes[group], order[group], limit)] for group in groups]
+    )
     return kept[order[kept].argsort(descending=True)]
 
 

@@ -55,14 +55,19 @@ class Computation:
             self._is_done = True
             _pending.pop(id(self), None)
             try:
-                with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
-                    part = None if self._part is None else self._part(self._func, self._args)
-                    whole = part is None
-                    self._made = self._run(now(self._args), now(self._kwargs)) if whole else [part]
+                if _is_plain():
+                    self._made = self._compute()
+                else:
+                    with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
+                        self._made = self._compute()
             except (NotComputed, RuntimeError, TypeError, IndexError):
                 self._made = None
             del self._run, self._part, self._args, self._kwargs, self._given
         return self._made
+
+    def _compute(self) -> list[Any]:
+        part = None if self._part is None else self._part(self._func, self._args)
+        return self._run(now(self._args), now(self._kwargs)) if part is None else [part]
 
     def asked(self) -> tuple[Any, list, dict]:
         """The op, and what it is given, while it waits."""
@@ -160,6 +165,12 @@ class Weight:
             return self.depth < _MAX_DEPTH
         self._weigh(results)
         return self._largest > _MANY
+
+
+def _is_plain() -> bool:
+    """Whether ops are run as they are already, as for what another computation waits for."""
+    no_mode = torch._C._len_torch_dispatch_stack() == 0
+    return no_mode and not torch._C._is_torch_function_enabled() and not torch.is_grad_enabled()
 
 
 def before_writing(value: torch.Tensor) -> None:

@@ -1,0 +1,77 @@
+"""Boxes that overlap no better one: those that comparing each with all others keeps."""
+
+import unittest
+from unittest import mock
+
+import torch
+
+from plimsoll.tracing.choices import overlaps
+
+
+def kept_by_all(boxes, scores, limit):
+    """Compares each box with all others."""
+    order = scores.sort(stable=True, descending=True).indices
+    left, top, right, bottom = boxes[order].unbind(1)
+    areas = (right - left) * (bottom - top)
+    gone = torch.zeros(len(boxes), dtype=torch.bool)
+    for rank in range(len(boxes)):
+        if gone[rank]:
+            continue
+        width = (torch.minimum(right[rank], right) - torch.maximum(left[rank], left)).clamp(min=0)
+        height = (torch.minimum(bottom[rank], bottom) - torch.maximum(top[rank], top)).clamp(min=0)
+        common = width * height
+        much = (common / (areas[rank] + areas - common)).double() > limit
+        much[: rank + 1] = False
+        gone |= much
+    return order[~gone]
+
+
+def drawn_boxes(count, size, seed):
+    chance = torch.Generator().manual_seed(seed)
+    corners = torch.rand(count, 2, generator=chance) * 900
+    sizes = size * (0.5 + torch.rand(count, 2, generator=chance))
+    boxes = torch.cat([corners, corners + sizes], 1).clamp(max=1000)
+    # Some are equal, and some have the same score.
+    boxes[: count // 10] = boxes[count // 2 : count // 2 + count // 10].clone()
+    return boxes, (torch.rand(count, generator=chance) * 300).floor()
+
+
+class Overlaps(unittest.TestCase):
+    def refused(self, *_):
+        raise AssertionError("all boxes were compared")
+
+    def test_the_same_are_kept_though_few_are_compared(self):
+        for seed, (size, limit) in enumerate([(30, 0.3), (30, 0.5), (30, 0.7), (60, 0.7)]):
+            boxes, scores = drawn_boxes(700, size, seed)
+            found = overlaps.kept(self.refused, boxes, scores, limit)
+            self.assertLess(len(found), len(boxes))
+            self.assertEqual(found.tolist(), kept_by_all(boxes, scores, limit).tolist())
+
+    def test_boxes_without_an_area_stay(self):
+        boxes, scores = drawn_boxes(700, 30, 5)
+        boxes[:50, 2:] = boxes[:50, :2]
+        boxes[50:90, 3] = boxes[50:90, 1]
+        found = overlaps.kept(self.refused, boxes, scores, 0.7)
+        self.assertEqual(found.tolist(), kept_by_all(boxes, scores, 0.7).tolist())
+
+    def test_others_are_left_to_the_op(self):
+        boxes, scores = drawn_boxes(700, 30, 6)
+        turned = boxes.clone()
+        turned[3] = turned[3].flip(0)
+        endless = boxes.clone()
+        endless[3, 2] = float("inf")
+        large, _ = drawn_boxes(700, 600, 6)
+        for given, limit in (
+            (boxes[:9], 0.7),
+            (boxes, 0.1),
+            (boxes.half(), 0.7),
+            (turned, 0.7),
+            (endless, 0.7),
+            (large, 0.7),
+        ):
+            op = mock.Mock()
+            self.assertIs(overlaps.kept(op, given, scores[: len(given)], limit), op.return_value)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,90 @@
+"""Ops on many known values that numpy computes: the results are those of PyTorch, in its types."""
+
+import operator
+import unittest
+from unittest import mock
+
+import torch
+
+from plimsoll.tracing.known import computing, quicker
+
+ATEN = torch.ops.aten
+MANY = 6000
+
+
+def run(func, *args):
+    return computing.run(func, list(args), {})
+
+
+class Quicker(unittest.TestCase):
+    def without_own(self, func):
+        """The op is not to be run by PyTorch from now on."""
+
+        def refused(*_):
+            raise AssertionError(f"{func} was run by PyTorch")
+
+        return mock.Mock(side_effect=refused, name=str(func))
+
+    def assert_same(self, found, real):
+        self.assertEqual(found.dtype, real.dtype)
+        self.assertTrue(torch.equal(found, real))
+
+    def test_comparisons(self):
+        torch.manual_seed(0)
+        drawn = torch.rand(3, MANY)
+        drawn[0, :5] = torch.tensor([float("nan"), 0.3, float("inf"), -0.0, 0.0])
+        whole = torch.randint(-2, 3, (MANY,))
+        for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+            packet, compare = getattr(ATEN, name), getattr(operator, name)
+            for values, number in ((drawn, 0.3), (drawn, 0), (drawn.double(), 0.3), (whole, -1)):
+                own = self.without_own(packet.Scalar)
+                found = quicker.QUICKER[packet.Scalar](own, [values, number], {})
+                self.assert_same(found, compare(values, number))
+            own = self.without_own(packet.Tensor)
+            found = quicker.QUICKER[packet.Tensor](own, [drawn, drawn[:, 1:2]], {})
+            self.assert_same(found, compare(drawn, drawn[:, 1:2]))
+
+    def test_comparisons_of_several_types_are_left_to_pytorch(self):
+        whole = torch.randint(-2, 3, (MANY,))
+        drawn = torch.rand(MANY)
+        self.assert_same(run(ATEN.lt.Scalar, whole, 0.5), whole < 0.5)
+        self.assert_same(run(ATEN.lt.Tensor, whole, drawn), whole < drawn)
+        self.assert_same(run(ATEN.lt.Scalar, drawn.half(), 0.3), drawn.half() < 0.3)
+        self.assert_same(run(ATEN.eq.Scalar, drawn, True), drawn == True)  # noqa: E712
+        self.assert_same(run(ATEN.gt.Scalar, drawn.requires_grad_(), 0.3), drawn > 0.3)
+
+    def test_the_largest_of_rows_and_columns_are_the_first_of_equals(self):
+        torch.manual_seed(0)
+        values = torch.randint(0, 4, (7, MANY)).float()
+        for dim in (0, 1, -1, -2):
+            own = self.without_own(ATEN.max.dim)
+            largest, places = quicker.QUICKER[ATEN.max.dim](own, [values, dim], {})
+            real = values.max(dim)
+            self.assert_same(largest, real.values)
+            self.assert_same(places, real.indices)
+
+    def test_what_is_no_number_counts_as_the_largest(self):
+        values = torch.rand(7, MANY)
+        values[3, 5] = float("nan")
+        for dim in (0, 1):
+            largest, places = run(ATEN.max.dim, values, dim)
+            self.assertTrue(largest.isnan().any())
+            self.assert_same(places, values.max(dim).indices)
+
+    def test_other_forms_are_left_to_pytorch(self):
+        for values in (torch.rand(200, 50), torch.rand(MANY, 3).T, torch.rand(2, 50, 70)):
+            largest, places = run(ATEN.max.dim, values, 0)
+            self.assert_same(largest, values.max(0).values)
+            self.assert_same(places, values.max(0).indices)
+
+    def test_marked_places(self):
+        torch.manual_seed(0)
+        mask = torch.rand(3, MANY) < 0.01
+        for marks in (mask, mask[0].clone(), mask.byte() * 200):
+            own = self.without_own(ATEN.nonzero.default)
+            found = quicker.QUICKER[ATEN.nonzero.default](own, [marks], {})
+            self.assert_same(found, marks.nonzero())
+
+
+if __name__ == "__main__":
+    unittest.main()
