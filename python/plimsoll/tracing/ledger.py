@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO
 
 WEIGHT, GRADIENT, OPTIMIZER, ACTIVATION = "w", "g", "o", "x"
 WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
@@ -38,10 +38,9 @@ def _rounded(size: int) -> int:
 class Ledger:
     def __init__(self) -> None:
         self.events: list[tuple] = []
-        # Where among the events each was asked for.
-        self._asked_at: dict[int, int] = {}
+        # Where among the events each was asked for, by its number; there is no number 0.
+        self._asked_at: list[int] = [-1]
         self._strings: dict[str, int] = {"": 0}
-        self._next = 1
         self._closed = False
         # Blocks that are live, and the most there were: what a program is told that asks.
         self.live_bytes = 0
@@ -78,15 +77,77 @@ class Ledger:
         """Records one request; a request for nothing never reaches the allocator and is id 0."""
         if size <= 0:
             return 0
-        ident = self._next
-        self._next += 1
-        return self._add(ident, size, self.intern(op), self.intern(module), category)
+        return self.allocate_again(size, self.intern(op), self.intern(module), category)
 
     def allocate_again(self, size: int, op: int, module: int, category: str) -> int:
-        """A request like an earlier one, whose names are known by their numbers."""
-        ident = self._next
-        self._next += 1
-        return self._add(ident, size, op, module, category)
+        """A request whose names are known by their numbers."""
+        live = self.live_bytes + (size + _SMALLEST - 1) // _SMALLEST * _SMALLEST
+        if live > self.limit and self.over_limit is not None:
+            self.over_limit(size)
+        stream = 0 if self.stream_now is None else self.stream_now()
+        ident = len(self._asked_at)
+        event = ("a", ident, size, op, module, category)
+        self._asked_at.append(len(self.events))
+        self.events.append((*event, stream) if stream else event)
+        self.asked_bytes += size
+        self.live_bytes = live
+        if live > self.peak_bytes or live + self._larger_bytes > self._most_bytes:
+            self._rise(live)
+        return ident
+
+    def is_plain(self, held: Iterable[int]) -> bool:
+        """Whether nothing more is to be said of the next requests, and of the ends of these allocations.
+
+        There is on other streams than the first, and where others use an allocation or a real run may ask for less.
+        """
+        if self._closed or (self.stream_now is not None and self.stream_now()):
+            return False
+        return self._loose.isdisjoint(held) and self._used.isdisjoint(held)
+
+    def repeat(self, steps: list[tuple], held: dict[Any, int]) -> dict[Any, int]:
+        """The steps of an earlier pass (`steps_of`) once more, where all is plain; what each slot lies in then.
+
+        One loop for all of them: texts of some thousand words take millions of steps.
+        """
+        events, asked_at = self.events, self._asked_at
+        first = len(asked_at)
+        before = live = highest = self.live_bytes
+        blocks: list[int] = []
+        made: dict[Any, int] = {}
+        for step in steps:
+            kind = step[0]
+            if kind == "a":
+                _, size, op, module, category, slot = step
+                block = (size + _SMALLEST - 1) // _SMALLEST * _SMALLEST
+                live += block
+                if live > highest:
+                    if live > self.limit and self.over_limit is not None:
+                        self.live_bytes = live - block
+                        self._rise(highest)
+                        self.over_limit(size)
+                    highest = live
+                ident = first + len(blocks)
+                if slot is not None:
+                    made[slot] = ident
+                blocks.append(block)
+                asked_at.append(len(events))
+                events.append(("a", ident, size, op, module, category))
+                self.asked_bytes += size
+            elif kind == "f":
+                whose = step[1]
+                if type(whose) is int:
+                    live -= blocks[whose]
+                    events.append(("f", first + whose))
+                elif ident := held[whose[1]]:
+                    live -= self._size_of(ident)
+                    events.append(("f", ident))
+            else:
+                self._rise(live + _rounded(step[1]))
+                events.append(step)
+        self.live_bytes = live
+        if highest > before:
+            self._rise(highest)
+        return made
 
     def unsure_scratch(self, size: int, other: int, chance: float, choice: int) -> None:
         """Scratch memory of a kernel, given back at once; with this chance another runs, which asks for `other`.
@@ -96,20 +157,6 @@ class Ledger:
         self.events.append(("o", size, other, chance, choice))
         self._rise(self.live_bytes + _rounded(size))
 
-    def _add(self, ident: int, size: int, op: int, module: int, category: str) -> int:
-        live = self.live_bytes + _rounded(size)
-        if live > self.limit and self.over_limit is not None:
-            self.over_limit(size)
-        stream = 0 if self.stream_now is None else self.stream_now()
-        event = ("a", ident, size, op, module, category)
-        self._asked_at[ident] = len(self.events)
-        self.events.append((*event, stream) if stream else event)
-        self.asked_bytes += size
-        self.live_bytes = live
-        if live > self.peak_bytes or live + self._larger_bytes > self._most_bytes:
-            self._rise(live)
-        return ident
-
     def _rise(self, size: int) -> None:
         if size > self.peak_bytes:
             self.peak_bytes, self.loose_at_peak = size, self._loose_bytes
@@ -118,12 +165,12 @@ class Ledger:
     @property
     def count(self) -> int:
         """How many allocations there were."""
-        return len(self._asked_at)
+        return len(self._asked_at) - 1
 
     def asked(self, ident: int) -> tuple | None:
         """The event that asked for an allocation."""
-        at = self._asked_at.get(ident)
-        return None if at is None else self.events[at]
+        known = 0 < ident < len(self._asked_at)
+        return self.events[self._asked_at[ident]] if known else None
 
     def _size_of(self, ident: int) -> int:
         return _rounded(self.events[self._asked_at[ident]][2])
@@ -154,12 +201,12 @@ class Ledger:
     def free(self, ident: int) -> None:
         if ident and not self._closed:
             self.events.append(("f", ident))
-            if ident in self._used:
+            if self._used and ident in self._used:
                 self._used.remove(ident)
                 self._given += 1
             size = self._size_of(ident)
             self.live_bytes -= size
-            if ident in self._loose:
+            if self._loose and ident in self._loose:
                 self._loose.remove(ident)
                 self._loose_bytes -= size
                 self._larger_bytes -= self._larger.pop(ident, 0)

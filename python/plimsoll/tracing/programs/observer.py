@@ -66,7 +66,7 @@ class ProgramObserver(Observer):
             given = Given(args, kwargs)
             if given.all_real and func not in _PICKS:
                 # As it is: programs make their samples of thousands of small ops.
-                self._count_host()
+                self.count_host_op()
                 if self._draws.owed and draws_numbers(func):
                     self._draws.settle()
                 return func(*args, **kwargs or {})
@@ -81,7 +81,7 @@ class ProgramObserver(Observer):
         if given.any_on_meta:
             self._tick()
         else:
-            self._count_host()
+            self.count_host_op()
         if given.mixes(self.places) and func not in host_values.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
         followed = self._followed.get(id(func))
@@ -110,7 +110,7 @@ class ProgramObserver(Observer):
             self.drawn = self.drawn or drawn
             self.notes.add(ORDER_NOTE)
 
-    def _count_host(self) -> None:
+    def count_host_op(self) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
         self._host_ops += 1
         if self._host_ops % _HOST_OPS == 0:

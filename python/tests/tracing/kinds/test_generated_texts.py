@@ -144,6 +144,17 @@ WINDOW = (
     .replace("max_new_tokens=300", "max_new_tokens=100")
 )
 
+# Of three texts, the second grows like the first, and the third by more, since it is written for more prompts.
+TEXTS = LONG.replace(
+    "model.generate(torch.randint(3, 999, (2, 8)).cuda(), max_new_tokens=300, do_sample=False)",
+    """
+for prompts in ((2, 8), (2, 21), (3, 8)):
+    model.generate(torch.randint(3, 999, prompts).cuda(), max_new_tokens=150, do_sample=False)
+    counts.append(len(runs) - sum(counts))
+assert TOKENS == 1000 or counts == [8, 4, 8], counts
+""",
+).replace("runs = []", "runs, counts = [], []")
+
 
 def asked(test, program, first):
     """The sizes of all requests where so many tokens are run first, and how many of them were run."""
@@ -176,6 +187,12 @@ class GeneratedTexts(unittest.TestCase):
         all_sizes, all_runs = asked(self, LONG, 1000)
         sizes, runs = asked(self, LONG, 4)
         self.assertEqual((all_runs, runs), (300, 9))
+        self.assertEqual(sizes, all_sizes)
+
+    def test_fewer_tokens_are_run_in_a_text_that_grows_like_the_last_one(self):
+        all_sizes, all_runs = asked(self, TEXTS, 1000)
+        sizes, runs = asked(self, TEXTS, 4)
+        self.assertEqual((all_runs, runs), (450, 20))
         self.assertEqual(sizes, all_sizes)
 
     def test_tokens_are_not_run_once_a_window_is_full(self):

@@ -2,23 +2,28 @@
 
 One token is like the next but for the cache, which is one position longer. So a token's requests are
 taken from the last two that were run, each with the size that it has by then. Every so often a token
-is run again: less often once one has asked for just what was expected of it.
+is run again: less often once one has asked for just what was expected of it, also in the next texts of the model
+whose first two tokens grow as those of the last text did.
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..places import Places
-from .written import bound, ident_of, steps_of, write_steps
+from .written import bound, grown, ident_of, steps_of, write_steps
 
 # What the first tokens leave behind is gone by then.
 _RUN_FIRST = 4
 _RUN_EVERY = 32
 _RUN_AT_LEAST_EVERY = 128
+# In a text that grows like the last one: these of the first are run, and these more in any other.
+_RUN_FIRST_AGAIN = 2
+_RUN_OF_A_NEW_TEXT = {3, 4, 32, 64}
 # What an encoder made before the first token is handed on with each of them.
 _HANDED_ON = "encoder_last_hidden_state"
 # Layers of a cache that a token makes longer, the second up to the length of its window.
@@ -44,6 +49,40 @@ def _shape(step: tuple) -> tuple:
     return (step[0], *step[2:]) if step[0] == "a" else step
 
 
+class _Growth:
+    """Two tokens that ask for the same but for sizes, and what the next ones ask for by them."""
+
+    def __init__(self, before: _Token, last: _Token) -> None:
+        self.last = last
+        self.apart = last.number - before.number
+        pairs = zip(before.steps, last.steps)
+        # Of the requests that grow: their places, and by how much.
+        self.by = {at: new[1] - old[1] for at, (old, new) in enumerate(pairs) if old != new}
+
+    def steps_at(self, number: int) -> list[tuple]:
+        steps, ahead = list(self.last.steps), number - self.last.number
+        for at, more in self.by.items():
+            kind, size, *rest = steps[at]
+            steps[at] = (kind, max(1, size + more * ahead // self.apart), *rest)
+        return steps
+
+    def alike(self, other: _Growth) -> bool:
+        """Whether the same requests grow by the same from token to token."""
+        if self.by.keys() != other.by.keys() or not self.last.alike(other.last):
+            return False
+        return all(more * other.apart == other.by[at] * self.apart for at, more in self.by.items())
+
+
+@dataclass
+class _Text:
+    """What was found out about the last text of a model."""
+
+    growth: _Growth
+    every: int
+    # So many ops of the program take the run of a token.
+    ops: int
+
+
 class Tokens:
     def __init__(self, observer: Any, places: Places) -> None:
         self._observer = observer
@@ -51,51 +90,68 @@ class Tokens:
         self._model: Any = None
         self._number = 0
         self._every = self._next_run = _RUN_EVERY
-        self._before: _Token | None = None
         self._last: _Token | None = None
-        # Whether these two ask for the same but for sizes: told once, since each has thousands of steps.
-        self._alike = False
+        # Of the last two that were run, where they ask for the same but for sizes: told once, since each has thousands
+        # of steps.
+        self._growth: _Growth | None = None
+        self._ops = 0
         self._outputs: Any = None
+        # The last text of each model, where what was expected of its tokens came true.
+        self._texts: weakref.WeakKeyDictionary[Any, _Text] = weakref.WeakKeyDictionary()
+        # Whether the text at hand grows like the last one.
+        self._goes_on = False
 
     def call(self, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
         """A forward pass within generate(): run, or written down."""
         cache = kwargs.get("past_key_values")
-        layers = _growing(cache)
-        if args or not layers or not _one_position(kwargs):
+        # To ask a tensor for its shape would be a call of the program's, hundreds of them for each token.
+        with torch._C.DisableTorchFunction():
+            layers = _growing(cache)
+            grows = not args and layers and _one_position(kwargs)
+        if not grows:
             self._forget(module)
             return forward(module, *args, **kwargs)
         if module is not self._model:
             self._forget(module)
         self._number += 1
-        if not self._known(layers):
+        with torch._C.DisableTorchFunction():
+            known = self._known(layers)
+            if known and self._number < self._next_run:
+                return self._written(cache, layers)
+        if not known:
             return self._run(module, forward, kwargs, layers)
-        if self._number < self._next_run:
-            return self._written(cache, layers)
         expected = self._steps_now()
         outputs = self._run(module, forward, kwargs, layers)
         as_expected = self._last is not None and self._last.steps == expected
         self._every = min(2 * self._every, _RUN_AT_LEAST_EVERY) if as_expected else _RUN_EVERY
+        self._goes_on = self._goes_on and as_expected
         self._next_run = (self._number // self._every + 1) * self._every
         return outputs
 
     def _forget(self, model: Any) -> None:
+        if self._growth is not None and self._every > _RUN_EVERY:
+            self._texts[self._model] = _Text(self._growth, self._every, self._ops)
+        elif self._number > _RUN_FIRST:
+            self._texts.pop(self._model, None)
         self._model, self._number = model, 0
         self._every = self._next_run = _RUN_EVERY
-        self._before = self._last = self._outputs = None
-        self._alike = False
+        self._last = self._growth = self._outputs = None
+        self._goes_on = False
 
     def _known(self, layers: list) -> bool:
         last = self._last
-        if self._number <= _RUN_FIRST or last is None or not self._alike:
+        if last is None or self._growth is None or last.full != _full(layers):
             return False
-        return last.full == _full(layers)
+        return self._number > _RUN_FIRST or self._goes_on
 
     def _run(self, module: Any, forward: Any, kwargs: dict, layers: list) -> Any:
         events = self._observer.ledger.events
-        held, full = self._slots(layers), _full(layers)
-        start = len(events)
+        with torch._C.DisableTorchFunction():
+            held, full = self._slots(layers), _full(layers)
+        start, ops = len(events), self._observer.ops
         outputs = forward(module, **kwargs)
-        self._before, self._last = self._last, None
+        self._ops = self._observer.ops - ops
+        before, self._last = self._last, None
         fields = {
             name: value
             for name, value in outputs.items()
@@ -106,12 +162,24 @@ class Tokens:
             steps = steps_of(events[start:], held, kept)
             self._last = None if steps is None else _Token(self._number, steps, full)
             self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
-        before, last = self._before, self._last
-        self._alike = before is not None and last is not None and before.alike(last)
+        last = self._last
+        both = before is not None and last is not None and before.alike(last)
+        self._growth = _Growth(before, last) if both else None
+        if self._number == _RUN_FIRST_AGAIN:
+            self._go_on(self._texts.get(module))
         return outputs
+
+    def _go_on(self, text: _Text | None) -> None:
+        """Takes the next tokens for those of the last text, where the first two are like them."""
+        if text is None or self._growth is None or not self._growth.alike(text.growth):
+            return
+        self._goes_on, self._every, self._next_run = True, text.every, text.every
 
     def _written(self, cache: Any, layers: list) -> Any:
         """Puts the requests of this token into the record, and what remains of them into the cache."""
+        if self._goes_on and self._number in _RUN_OF_A_NEW_TEXT:
+            # The clock goes on as if it were run: a program must not end elsewhere for what is known of it.
+            self._observer.ops += self._ops
         ledger = self._observer.ledger
         old = {}
         for slot, tensor in self._tensors(layers):
@@ -122,27 +190,17 @@ class Tokens:
             if hasattr(layer, "cumulative_length"):
                 layer.cumulative_length += 1
             for name in ("keys", "values"):
-                grown = getattr(layer, name)
-                length = grown.shape[-2] + (0 if full else 1)
-                sizes = (*grown.shape[:-2], length, grown.shape[-1])
+                held = getattr(layer, name)
+                length = held.shape[-2] + (0 if full else 1)
+                sizes = (*held.shape[:-2], length, held.shape[-1])
                 ident = new[(layer_number, name)]
-                setattr(layer, name, self._bound(sizes, grown.dtype, ident))
+                setattr(layer, name, grown(self._observer, sizes, held.dtype, ident))
         logits = self._bound(shape, dtype, new["logits"])
         return kind(logits=logits, past_key_values=cache)
 
     def _steps_now(self) -> list[tuple]:
-        before, last = self._before, self._last
-        assert before is not None and last is not None
-        ahead = self._number - last.number
-        apart = last.number - before.number
-        steps = []
-        for old, new in zip(before.steps, last.steps):
-            if new[0] == "a":
-                size = max(1, new[1] + (new[1] - old[1]) * ahead // apart)
-                steps.append((new[0], size, *new[2:]))
-            else:
-                steps.append(new)
-        return steps
+        assert self._growth is not None
+        return self._growth.steps_at(self._number)
 
     def _tensors(self, layers: list) -> list[tuple[Any, Any]]:
         return [

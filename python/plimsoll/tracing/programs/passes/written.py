@@ -13,14 +13,17 @@ def steps_of(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[t
     """Events by what they concern; None where a pass leaves, or ends, anything else.
 
     A step is ("a", size, op, module, category, whose), ("f", whose) or one of scratch memory as the record
-    has it; whose is a slot, or a place in the list.
+    has it. Whose: of a request the slot that it is kept in, or None; of an end ("held", slot), or which of the
+    requests of the list it ends.
     """
     steps: list[tuple] = []
     open_now: dict[int, int] = {}
+    requests = 0
     for event in events:
         if event[0] == "a" and len(event) == 6:
             _, ident, size, op, module, category = event
-            open_now[ident] = len(steps)
+            open_now[ident] = requests
+            requests += 1
             steps.append(("a", size, op, module, category, kept.get(ident)))
         elif event[0] == "f":
             ident = event[1]
@@ -41,17 +44,22 @@ def steps_of(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[t
 
 def write_steps(ledger: Any, steps: list[tuple], held: dict[Any, int]) -> dict[Any, int]:
     """Puts the steps into the record; what each slot lies in then."""
+    if ledger.is_plain(held.values()):
+        return ledger.repeat(steps, held)
     made: dict[Any, int] = {}
-    for at, step in enumerate(steps):
+    requests: list[int] = []
+    for step in steps:
         if step[0] == "f":
             whose = step[1]
-            ledger.free(held[whose[1]] if isinstance(whose, tuple) else made[whose])
+            ledger.free(held[whose[1]] if isinstance(whose, tuple) else requests[whose])
             continue
         if step[0] == "o":
             ledger.unsure_scratch(*step[1:])
             continue
-        _, size, op, module, category, whose = step
-        made[at if whose is None else whose] = ledger.allocate_again(size, op, module, category)
+        _, size, op, module, category, slot = step
+        requests.append(ledger.allocate_again(size, op, module, category))
+        if slot is not None:
+            made[slot] = requests[-1]
     return made
 
 
@@ -63,6 +71,15 @@ def bound(observer: Any, places: Places, shape: Any, dtype: Any, ident: int) -> 
             made = torch.empty(shape, dtype=dtype, device="meta")
     finally:
         observer.recording = True
+    observer.bind(made.untyped_storage(), ident)
+    return made
+
+
+def grown(observer: Any, shape: Any, dtype: Any, ident: int) -> Any:
+    """The same for one of many tensors of a cache: of these nothing else is known, so no observer needs to see them."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        made = torch.empty(shape, dtype=dtype, device="meta")
+    observer.count_host_op()
     observer.bind(made.untyped_storage(), ident)
     return made
 
