@@ -31,6 +31,10 @@ model.generation_config.repetition_penalty = 1.5
 assert generate(max_new_tokens=12, num_beams=2) > 0
 model.generation_config.repetition_penalty = None
 assert generate(max_new_tokens=12, num_beams=2) == 0
+# Trainers write the defaults down.
+defaults = GenerationConfig._get_default_generation_params()
+model.generation_config.update(**{**defaults, "max_length": None})
+assert generate(max_new_tokens=12, num_beams=2) == 0
 model.half()
 assert generate(max_new_tokens=12, num_beams=2) > 0
 

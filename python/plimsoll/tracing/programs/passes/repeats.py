@@ -8,6 +8,7 @@ later only what they leave, unless more is held than ever before.
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -170,8 +171,14 @@ def _whole_numbers(leaf: Any) -> Any:
 
 
 def _plain_settings(value: Any) -> Any:
-    """How to generate, as text that can be compared."""
-    return value.to_json_string() if hasattr(value, "to_json_string") else value
+    """How to generate, as text that can be compared.
+
+    What is not set is taken at its default by each call, and a trainer writes these defaults down after the first.
+    """
+    if not hasattr(value, "to_json_string"):
+        return value
+    defaults = getattr(value, "_get_default_generation_params", dict)
+    return json.dumps({**defaults(), **json.loads(value.to_json_string())}, sort_keys=True)
 
 
 def _layers(model: Any) -> Iterator[tuple]:
