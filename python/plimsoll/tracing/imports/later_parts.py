@@ -153,14 +153,24 @@ class _Classes(Substitute):
         return super().__getattr__(name)
 
     def real(self) -> Any:
+        waits = sys.modules.get(self.__name__) is self
         module = super().real()
+        if waits:
+            self._give_way(module)
+        return module
+
+    def _give_way(self, module: Any) -> None:
+        """Where this or its classes are held, the package and its own are: PyTorch's compiler asks without end."""
+        for holder in list(sys.modules.values()):
+            held = getattr(holder, "__dict__", {})
+            if held.get(self.__name__) is self:
+                held[self.__name__] = module
         for asking in self._asking:
             held = vars(sys.modules.get(asking, self))
             for name, kind in self._classes.items():
                 # `from package import Class` was run before.
                 if held.get(name) is kind:
                     held[name] = getattr(module, name)
-        return module
 
 
 @contextmanager

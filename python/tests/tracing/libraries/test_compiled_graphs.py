@@ -4,10 +4,12 @@ import unittest
 from unittest import mock
 
 import torch
+from torch._functorch._aot_autograd import graph_compile
 from torch._inductor.codecache import CacheBase
 from torch._inductor.codegen import wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
+from torch._subclasses import FakeTensorMode
 from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.kinds.traced_program import rows_of
@@ -152,6 +154,18 @@ class QuickerCompiler(unittest.TestCase):
                     given = {wrapper.buffer_reuse_key(Buffer()) for _ in range(3)}
                 self.assertEqual(len(given), 1)
         self.assertEqual(ask.call_count, 2)
+
+    def test_graphs_are_not_written_for_a_log_and_ops_do_not_switch_dynamo_off(self):
+        own = FakeTensorMode.__torch_dispatch__.__wrapped__
+        marks = dict(vars(own))
+        with quicker():
+            self.assertIsNone(graph_compile._log_joint_graph(mock.Mock(), mock.Mock()))
+            self.assertEqual(
+                graph_compile._log_fw_bw_graphs(*[mock.Mock()] * 5),
+                (None, None),
+            )
+            self.assertIs(vars(own)["__dynamo_disable"], own)
+        self.assertEqual(vars(own), marks)
 
     def test_nothing_is_hashed_and_graphs_are_written_as_code_when_they_are_called(self):
         with quicker():

@@ -70,6 +70,14 @@ assert compiler.config.__name__ == "torch._dynamo.config"
 torch.ones(1, device="cuda")
 """
 
+SYMBOLS = """
+import sys, torch
+import torch.fx.experimental.symbolic_shapes as shapes
+assert int(shapes.sympy.Integer(2)) == 2
+assert shapes.sympy is sys.modules["sympy"]
+torch.ones(1, device="cuda")
+"""
+
 
 class LaterParts(unittest.TestCase):
     def loaded(self, program):
@@ -109,6 +117,9 @@ class LaterParts(unittest.TestCase):
 
     def test_what_was_marked_for_the_compiler_is_known_to_it_later(self):
         self.assertIn("torch._dynamo.convert_frame", self.loaded(MARKED))
+
+    def test_a_package_that_was_asked_takes_the_place_of_what_stood_for_it(self):
+        self.assertIn("sympy.core", self.loaded(SYMBOLS))
 
     def test_a_programs_own_data_sets_are_found(self):
         program = """

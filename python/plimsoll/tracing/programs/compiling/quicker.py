@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
 import torch._inductor.config
 import torch.utils._triton
+from torch._functorch._aot_autograd import graph_compile
 from torch._inductor.codecache import CacheBase
-from torch._inductor.codegen import wrapper
+from torch._inductor.codegen import triton, wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
+from torch._subclasses import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+
+from .equal_kernels import written_once
+from .patterns import possible_patterns
+
+_MODES = (FakeTensorMode, FunctionalTensorMode, ProxyTorchDispatchMode)
 
 
 @contextmanager
@@ -29,7 +38,37 @@ def quicker() -> Iterator[None]:
         _reuse_keys(),
         # Graphs are taken apart where a part of them cannot be a CUDA graph; run one after another they are the same.
         torch._inductor.config.patch(graph_partition=False),
+        possible_patterns(),
+        written_once(),
+        # Which lines of a model a kernel stands for is written beside it.
+        mock.patch.object(triton, "get_kernel_metadata", lambda *_: ("", "")),
+        _unlogged(),
+        _called_directly(),
     ):
+        yield
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Graphs are written as text for a log that nobody reads."""
+    texts = {"_log_joint_graph": None, "_log_fw_bw_graphs": (None, None)}
+    with ExitStack() as stack:
+        for name, text in texts.items():
+            # Older ones write nothing.
+            if hasattr(graph_compile, name):
+                unwritten = mock.patch.object(graph_compile, name, lambda *_, text=text: text)
+                stack.enter_context(unwritten)
+        yield
+
+
+@contextmanager
+def _called_directly() -> Iterator[None]:
+    """Each op passes some modes, and each switches Dynamo off, which is never on here."""
+    with ExitStack() as stack:
+        for mode in _MODES:
+            own = getattr(mode.__torch_dispatch__, "__wrapped__", None)
+            if own is not None:
+                stack.enter_context(mock.patch.dict(vars(own), {"__dynamo_disable": own}))
         yield
 
 
