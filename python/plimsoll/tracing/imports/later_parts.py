@@ -188,6 +188,8 @@ def imported_later(patches: Patches) -> Iterator[None]:
             parts[-1].place()
 
     classes_of("sympy", ("Basic",), ("torch._prims_common",))
+    # Named where strides are looked at, and not used.
+    classes_of("torch.utils._sympy.functions", ("Max",), ("torch._prims_common",))
     for name in _TRAINERS:
         before_import(name, lambda: classes_of("datasets", _DATA_SETS, _TRAINERS))
     before_import(_ASK_FOR_ADAPTERS[0], lambda: classes_of("peft", _ADAPTERS, _ASK_FOR_ADAPTERS))

@@ -27,6 +27,18 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
+HALVES = """
+import torch
+halves = torch.ones(8, 64, device="cuda", dtype=torch.float16, requires_grad=True)
+halves.sum(0).float().sum().backward()
+"""
+SYMBOLS = """
+import torch
+torch.ones(8, 64, device="cuda", dtype=torch.float16).sum(0)
+from torch.utils._sympy.functions import FloorDiv, Max
+import sympy
+assert Max(sympy.Integer(2), sympy.Integer(5)) == 5 and FloorDiv(sympy.Integer(5), sympy.Integer(2)) == 2
+"""
 TRAINER = """
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
@@ -99,6 +111,12 @@ class LaterParts(unittest.TestCase):
 
     def test_a_step_of_an_optimizer_loads_no_compiler(self):
         self.assertEqual(self.loaded(STEP), [])
+
+    def test_sums_in_half_precision_load_no_symbols(self):
+        self.assertEqual(self.loaded(HALVES), [])
+
+    def test_a_program_that_works_with_symbols_has_the_real_ones(self):
+        self.assertEqual(self.loaded(SYMBOLS), ["sympy.core"])
 
     def test_a_trainer_loads_neither_a_compiler_nor_data_sets_nor_adapters(self):
         try:
