@@ -204,6 +204,9 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
     target = written[0]
     for tensor, zeros in unwritten.taken(target):
         remember(tensor, zeros)
+    if not is_likely(target) and not _is_shared(target) and func not in _FILLS:
+        # As most that is written: nothing is known of it.
+        return
     value = likely_value_of(target)
     reading = _Reading(sure=is_known(target))
     sharing = _sharing(target)
@@ -245,6 +248,11 @@ def _sharing(target: Any) -> list[tuple[Any, Any]]:
     holders = (holder() for holder in _holders.get(target.untyped_storage()._cdata, ()))
     unique = {id(tensor): tensor for tensor in holders if likely_value_of(tensor) is not None}
     return [(tensor, likely_value_of(tensor)) for tensor in unique.values()]
+
+
+def _is_shared(target: Any) -> bool:
+    """Whether something may be known of its storage."""
+    return target.untyped_storage()._cdata in _holders
 
 
 def _each_place(target: Any) -> list[tuple[Any, Any]]:

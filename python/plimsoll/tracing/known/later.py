@@ -17,6 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 _MANY = 1 << 16
 # So many that wait for one another are enough.
 _MAX_DEPTH = 48
+# PyTorch's own: it is replaced while a trace runs.
+_ADDRESS = torch.UntypedStorage.data_ptr
 # Those that were not computed yet, in the order in which they were asked for.
 _pending: dict[int, weakref.ref[Computation]] = {}
 
@@ -42,7 +44,9 @@ class Computation:
         self._part = part
         self._args = args
         self._kwargs = kwargs
-        self._given = list(_leaves((args, kwargs)))
+        self._given = list(_values((args, kwargs)))
+        # Where those lie that were there from the start; found out when something is written.
+        self._addresses: set[int] | None = None
         self._made: list[Any] | None = None
         self._is_done = False
         self.depth = depth
@@ -77,8 +81,13 @@ class Computation:
 
     def reads(self, address: int) -> bool:
         """Whether it is still to read values that lie in this memory."""
-        values = (one.done() if isinstance(one, Later) else one for one in self._given)
-        return any(isinstance(o, torch.Tensor) and _address(o) == address for o in values)
+        if self._addresses is None:
+            self._addresses = {_address(o) for o in self._given if isinstance(o, torch.Tensor)}
+            self._given = [one for one in self._given if isinstance(one, Later)]
+        if address in self._addresses:
+            return True
+        values = (one.done() for one in self._given)
+        return any(value is not None and _address(value) == address for value in values)
 
     def done(self, index: int) -> Any:
         return self._made[index] if self._made is not None else None
@@ -186,14 +195,13 @@ def before_writing(value: torch.Tensor) -> None:
 
 
 def _address(value: torch.Tensor) -> int:
-    return value.untyped_storage().data_ptr()
+    return _ADDRESS(value.untyped_storage())
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        yield value
-        return
-    for one in value:
-        yield from _leaves(one)
+def _values(given: Any) -> Iterator[Any]:
+    """The values among what an op is given, known or not yet."""
+    for one in given.values() if isinstance(given, dict) else given:
+        if isinstance(one, (torch.Tensor, Later)):
+            yield one
+        elif isinstance(one, (list, tuple, dict)):
+            yield from _values(one)

@@ -73,6 +73,26 @@ class Later(unittest.TestCase):
             self.assertEqual(places[7].item(), 0)
             self.assertEqual(view[0, 7].item(), 0)
 
+    def test_where_values_lie_is_asked_once_however_often_others_are_written(self):
+        with watching.watched():
+            waits = torch.arange(MANY, device="meta") + torch.ones(1, device="meta")
+            counts = torch.zeros(4, dtype=torch.int64, device="meta")
+            counts.add_(1)
+            with mock.patch.object(later, "_address", wraps=later._address) as asked:
+                for _ in range(5):
+                    counts.add_(1)
+            self.assertEqual(counts.tolist(), [6] * 4)
+            # Of what is written alone.
+            self.assertEqual(asked.call_count, 5)
+            self.assertEqual(waits[3].item(), 4)
+
+    def test_nothing_is_looked_for_where_nothing_is_known_of_what_is_written(self):
+        with watching.watched():
+            data = torch.empty(100, 100, device="meta")
+            with mock.patch.object(small_values, "_sharing") as asked:
+                data.add_(1)
+            asked.assert_not_called()
+
     def test_what_waits_for_a_value_that_is_computed_and_then_written_keeps_the_old_one(self):
         with watching.watched():
             first = torch.arange(MANY, device="meta") + 1
