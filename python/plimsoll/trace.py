@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from .failure import MISSING_PACKAGE, Failure
 from .progress import report_progress
+from .tracing.imports.op_hashes import hash_by_place
 from .tracing.options import parse
 from .tracing.programs.start import require_program
 
@@ -53,6 +54,7 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
 def run(options: Namespace, alone: bool = False) -> int:
     started = time.monotonic()
     report_progress("import", 0, options.steps)
+    hash_by_place()
     try:
         if alone:
             _import_alone()

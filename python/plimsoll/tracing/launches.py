@@ -7,7 +7,6 @@ that reads by index or reduces, and checks what it reads, brings a heap along; t
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from .ledger import Ledger
@@ -74,11 +73,16 @@ class Launches:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._awaited = {KERNEL, CHECKING, "convolution"}
+        # By the `id` of an op, which is held so that no other gets it: most programs wait for a convolution for good.
+        self._kernels: dict[int, tuple[str | None, Any]] = {}
 
     def notice(self, func: Any, args: Any) -> None:
         if not self._awaited:
             return
-        name = _kernel_of(func)
+        known = self._kernels.get(id(func))
+        if known is None:
+            known = self._kernels[id(func)] = (_kernel_of(func), func)
+        name = known[0]
         if name is None:
             return
         self._first(KERNEL)
@@ -94,7 +98,6 @@ class Launches:
             self._ledger.launch(kind)
 
 
-@cache
 def _kernel_of(func: Any) -> str | None:
     """The op's name, without its overload; None where it runs no kernel that counts."""
     name = func._schema.name.partition("::")[2]

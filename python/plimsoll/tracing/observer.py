@@ -77,8 +77,7 @@ class Observer(TorchDispatchMode):
         self._on_end = self._ended
         # By the op's `id`.
         self._ops: dict[int, _Op] = {}
-        # Functions that run an op as CUDA does, where no autograd calls them.
-        self.stand_ins: dict[Any, Callable] = {}
+        self._stand_ins: dict[Any, Callable] = {}
         self._results = MetaResults()
 
     @classmethod
@@ -101,7 +100,7 @@ class Observer(TorchDispatchMode):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = op.rule
         # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
-        stand_in = self.stand_ins.get(func) if rule is None else None
+        stand_in = op.stand_in
         if stand_in is not None and any(map(_is_on_meta, args)):
             with self, self._autocast_resumed():
                 return stand_in(*args, **kwargs)
@@ -179,7 +178,13 @@ class Observer(TorchDispatchMode):
     def _learn(self, func) -> _Op:
         """What is to be done for an op, found out once: asking a set for an op runs Python code of PyTorch's."""
         op = self._ops[id(func)] = _Op(func, self.scalars)
+        op.stand_in = self._stand_ins.get(func) if op.rule is None else None
         return op
+
+    def put_in_place(self, stand_ins: dict[Any, Callable]) -> None:
+        """Functions that run an op as CUDA does, where no autograd calls them."""
+        self._stand_ins.update(stand_ins)
+        self._ops.clear()
 
     def _autocast_resumed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.autocast is None else self.autocast.resumed()
@@ -287,6 +292,8 @@ class _Lies(weakref.ref):
 
 class _Op:
     """What is to be done for an op."""
+
+    stand_in: Callable | None = None
 
     def __init__(self, func: Any, scalars: Scalars) -> None:
         # Held, so that no other gets its `id`.

@@ -71,14 +71,15 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     autocast = observer.autocast = Autocast()
     observer.layer_draws = LayerDraws(observer, by_program=not builds_on_gpu)
     library = torch.library.Library("aten", "IMPL")
+    stand_ins: dict[Any, Any] = dict(_KERNELS)
     try:
         for name, function in {**_OPS, **recurrent.layers(observer.gpu)}.items():
             library.impl(name, function, "AutogradMeta")
             # In inference mode there is no autograd; the observer meets these ops whole.
             packet, _, overload = name.partition(".")
             op = getattr(getattr(torch.ops.aten, packet), overload or "default")
-            observer.stand_ins[op] = function
-        observer.stand_ins.update(_KERNELS)
+            stand_ins[op] = function
+        observer.put_in_place(stand_ins)
         recurrent.flatten_weights(patches)
         _autocast_state(patches, autocast)
         _optimizers(patches)
