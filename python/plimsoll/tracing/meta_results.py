@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .alike_results import AlikeResults, works_by_value
 from .corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
 from .elementwise import as_laid_out
 
@@ -28,8 +29,9 @@ _UNSURE_TAGS = tuple(
     for name in ("inplace_view", "data_dependent_output", "dynamic_output_shape")
     if hasattr(torch.Tag, name)
 )
-# Asked for each time, kept by their arguments, or nothing to keep: they write to what they are given.
-_ASKED, _KEPT, _WRITES = "asked", "kept", "writes"
+# Asked for each time, kept by their arguments, kept for other shapes as well, or nothing to keep: they write to what
+# they are given.
+_ASKED, _KEPT, _BY_VALUE, _WRITES = "asked", "kept", "by value", "writes"
 
 
 class _Unsure(Exception):
@@ -44,6 +46,7 @@ class MetaResults:
         self._kinds: dict[int, tuple[str, Any]] = {}
         # A function that makes the result out of the arguments; None where it must be asked for.
         self._makers: dict[Any, Callable | None] = {}
+        self._alike = AlikeResults()
         # What ops that write to lists were run with.
         self._written: set[tuple | None] = set()
 
@@ -59,10 +62,17 @@ class MetaResults:
         except (_Unsure, TypeError):
             return _ask(func, args, kwargs)
         except KeyError:
-            result = _ask(func, args, kwargs)
-            self._makers[key] = _maker(key, args, kwargs, result)
-            return result
+            return self._first(key, func, args, kwargs, kind)
         return _ask(func, args, kwargs) if maker is None else maker(args)
+
+    def _first(self, key: tuple, func: Any, args: tuple, kwargs: dict, kind: str) -> Any:
+        """The result for arguments that were not seen before."""
+        made = self._alike.made(key) if kind is _BY_VALUE else None
+        result = _ask(func, args, kwargs) if made is None else made
+        maker = self._makers[key] = _maker(key, args, kwargs, result)
+        if kind is _BY_VALUE and made is None:
+            self._alike.learn(key, args, result if maker is not None else None)
+        return result
 
     def _write(self, func: Any, args: tuple, kwargs: dict) -> None:
         """Steps of optimizers write to lists of hundreds of tensors, in many ops that give nothing back.
@@ -87,7 +97,9 @@ class MetaResults:
 def _kind(func: Any) -> str:
     if not _is_keepable(func):
         return _ASKED
-    return _KEPT if func._schema.returns else _WRITES
+    if not func._schema.returns:
+        return _WRITES
+    return _BY_VALUE if works_by_value(func) and func not in CORRECTIONS else _KEPT
 
 
 def _form_of_lists(value: Any) -> Any:

@@ -53,6 +53,46 @@ class ImagesOfOnePixel(unittest.TestCase):
             self.assertEqual(asked, [func(*real).stride()] * 2, func)
 
 
+class AlikeForAllShapes(unittest.TestCase):
+    def calls(self, *shape):
+        x, half = meta(*shape), meta(*shape, dtype=torch.bfloat16)
+        whole, mask = meta(*shape, dtype=torch.int64), meta(*shape, dtype=torch.bool)
+        yield from ((ATEN.mul.Tensor, (x, other)) for other in (x, half, whole, mask, 2, 2.5))
+        yield from ((ATEN.div.Tensor, (whole, other)) for other in (whole, 2, half))
+        yield from ((ATEN.lt.Scalar, (one, 0)) for one in (x, half, whole))
+        yield from ((ATEN.where.self, (mask, *both)) for both in ((x, half), (whole, whole)))
+        yield from ((ATEN.masked_fill.Scalar, (one, mask, -1e9)) for one in (x, half))
+        yield from ((func, (whole,)) for func in (ATEN.exp.default, ATEN.abs.default))
+        yield ATEN.bitwise_not.default, (mask,)
+
+    def test_a_kernel_is_asked_once_and_its_result_has_the_shape_at_hand(self):
+        results = MetaResults()
+        shapes = [(4, 5), (1, 6), (7, 1), (3, 8)]
+        with mock.patch.object(meta_results, "_ask", side_effect=meta_results._ask) as asked:
+            found = [[form(results.run(*one, {})) for one in self.calls(*x)] for x in shapes]
+        count = len(found[0])
+        self.assertEqual(asked.call_count, count)
+        for shape, forms in zip(shapes, found):
+            self.assertEqual(forms, [form(func(*args)) for func, args in self.calls(*shape)])
+
+    def test_tensors_that_lie_or_measure_otherwise_are_asked_for(self):
+        results = MetaResults()
+        results.run(ATEN.mul.Tensor, (meta(4, 5), meta(4, 5)), {})
+        results.run(ATEN.add.Tensor, (meta(4, 5), 1), {})
+        turned, wide = meta(6, 3).t(), meta(3, 12)[:, ::2]
+        for args in ((turned, turned), (meta(3, 6), meta(6)), (wide, wide), (meta(), meta())):
+            self.assertEqual(
+                form(results.run(ATEN.mul.Tensor, args, {})), form(ATEN.mul.Tensor(*args))
+            )
+        self.assertEqual(
+            form(results.run(ATEN.add.Tensor, (turned, 1), {})), form(ATEN.add.Tensor(turned, 1))
+        )
+        self.assertEqual(form(results.run(ATEN.clone.default, (meta(4, 5),), {})), form(meta(4, 5)))
+        source = meta(3, 6)
+        copy = results.run(ATEN.clone.default, (source,), {})
+        self.assertNotEqual(copy.untyped_storage()._cdata, source.untyped_storage()._cdata)
+
+
 class Kept(unittest.TestCase):
     def setUp(self):
         self.results = MetaResults()
