@@ -155,6 +155,23 @@ assert TOKENS == 1000 or counts == [8, 4, 8], counts
 """,
 ).replace("runs = []", "runs, counts = [], []")
 
+# What each layer gave out is kept for all tokens.
+LAYERS = (
+    LONG.replace("max_new_tokens=300", "max_new_tokens=100")
+    .replace(
+        "do_sample=False",
+        "do_sample=False, output_hidden_states=True, return_dict_in_generate=True",
+    )
+    .replace("model.generate(", "made = model.generate(")
+    .replace(
+        "torch.empty(len(runs)",
+        """
+assert [len(layers) for layers in made.hidden_states] == [3] * 100
+assert all(layer.shape == (2, 1, 64) for layers in made.hidden_states[1:] for layer in layers)
+torch.empty(len(runs)""",
+    )
+)
+
 
 def asked(test, program, first):
     """The sizes of all requests where so many tokens are run first, and how many of them were run."""
@@ -198,6 +215,13 @@ class GeneratedTexts(unittest.TestCase):
     def test_tokens_are_not_run_once_a_window_is_full(self):
         all_sizes, all_runs = asked(self, WINDOW, 1000)
         sizes, runs = asked(self, WINDOW, 4)
+        self.assertEqual(all_runs, 100)
+        self.assertLess(runs, 12)
+        self.assertEqual(sizes, all_sizes)
+
+    def test_tokens_that_are_not_run_leave_what_layers_gave_out(self):
+        all_sizes, all_runs = asked(self, LAYERS, 1000)
+        sizes, runs = asked(self, LAYERS, 4)
         self.assertEqual(all_runs, 100)
         self.assertLess(runs, 12)
         self.assertEqual(sizes, all_sizes)

@@ -44,6 +44,23 @@ class SizesOfSteps(unittest.TestCase):
         self.assertFalse(self.differ(5, 5, 9, 5, 5, 9, 5, 5, 3, 5))
         self.assertFalse(self.differ(1, 2, 3, 4, 5, 6, 7, 8))
 
+    def test_few_steps_that_add_up_passes_of_different_sizes(self):
+        steps = StepSizes()
+        for sizes in ((3, 9, 4), (8, 2, 7), (6, 5, 11)):
+            for size in sizes:
+                steps.went_backward(size)
+            steps.stepped(1)
+        self.assertTrue(steps.differ())
+
+    def test_losses_of_several_kinds_come_again(self):
+        steps = StepSizes()
+        # The first step makes the gradients.
+        for sizes in ((13, 19, 14, 18), (3, 9, 4, 8), (3, 9, 4, 8)):
+            for size in sizes:
+                steps.went_backward(size)
+            steps.stepped(1)
+        self.assertFalse(steps.differ())
+
     def test_steps_on_batches_of_a_loader_do_not_count(self):
         steps = StepSizes()
         for size in (5, 7, 6, 9, 8, 4):

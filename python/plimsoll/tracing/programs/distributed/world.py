@@ -13,6 +13,7 @@ from torch import distributed
 
 from ...sharding.parallel import Parallel
 from ...standins.patches import Patches
+from . import started_ranks
 
 NOTE = (
     "one rank of {} was traced: its collectives reach no one, and buffers of NCCL, some hundred MiB "
@@ -154,8 +155,12 @@ def _own_starts(patches: Patches, world: World) -> None:
     """A program that starts its ranks itself: the first of them runs here."""
     import torch.multiprocessing as processes
 
+    def saw_ranks(ranks: int) -> None:
+        world.size = max(world.size, ranks)
+
     def spawn(fn: Any, args: tuple = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
-        world.size = max(world.size, nprocs)
+        saw_ranks(nprocs)
         fn(0, *args)
 
     patches.set(processes, "spawn", spawn)
+    started_ranks.install(patches, saw_ranks)

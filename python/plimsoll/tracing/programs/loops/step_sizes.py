@@ -2,7 +2,8 @@
 
 What the largest backward pass of a step asks for follows the shapes of its batch. It is the same for all steps of an
 optimizer, or one of a few where a program does something seldom, such as a penalty in every 16th step. How many
-passes a step adds up says nothing: batches that are left out are missing from it.
+passes a step adds up says nothing: batches that are left out are missing from it. Where a step adds up many, few steps
+are seen, and their single passes tell.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 # no batches of different shapes.
 _LEAST_SIZES = 4
 _LEAST_CHANGES = 2
+# Of single passes nearly all have a size of their own: losses of several kinds come again in each step.
+_LEAST_PASSES = 8
+_OWN_SHARE = 0.75
 
 
 class StepSizes:
     def __init__(self) -> None:
-        self._asked = 0
+        # By the passes since the last step.
+        self._asked: list[int] = []
         # Batches of loaders so far.
         self._given = 0
-        # By optimizer: the sizes, and the batches that were given before its last step.
+        # By optimizer: the sizes of steps and of passes, and the batches that were given before its last step.
         self._of: dict[int, list[int]] = {}
+        self._passes: dict[int, list[int]] = {}
         self._seen: dict[int, int] = {}
 
     def was_given(self) -> None:
@@ -28,20 +34,25 @@ class StepSizes:
 
     def went_backward(self, asked: int) -> None:
         """A backward pass asked for so many bytes."""
-        self._asked = max(self._asked, asked)
+        self._asked.append(asked)
 
     def stepped(self, optimizer: int) -> None:
         if self._seen.get(optimizer, 0) == self._given:
-            self._of.setdefault(optimizer, []).append(self._asked)
+            self._of.setdefault(optimizer, []).append(max(self._asked, default=0))
+            self._passes.setdefault(optimizer, []).extend(self._asked)
         self._seen[optimizer] = self._given
-        self._asked = 0
+        self._asked = []
 
     def differ(self) -> bool:
-        return any(_is_ragged(sizes) for sizes in self._of.values())
+        steps = any(_is_ragged(sizes, _LEAST_SIZES) for sizes in self._of.values())
+        return steps or any(
+            _is_ragged(sizes, max(_LEAST_PASSES, int(_OWN_SHARE * len(sizes))))
+            for sizes in self._passes.values()
+        )
 
 
-def _is_ragged(sizes: list[int]) -> bool:
+def _is_ragged(sizes: list[int], least_sizes: int) -> bool:
     pairs = list(zip(sizes, sizes[1:]))
     rises = sum(later > earlier for earlier, later in pairs)
     falls = sum(later < earlier for earlier, later in pairs)
-    return len(set(sizes)) >= _LEAST_SIZES and min(rises, falls) >= _LEAST_CHANGES
+    return len(set(sizes)) >= least_sizes and min(rises, falls) >= _LEAST_CHANGES

@@ -26,6 +26,8 @@ _RUN_FIRST_AGAIN = 2
 _RUN_OF_A_NEW_TEXT = {3, 4, 32, 64}
 # What an encoder made before the first token is handed on with each of them.
 _HANDED_ON = "encoder_last_hidden_state"
+# Outputs of layers, which are as large for one token as for the next. Some decoders always give out the last of them.
+_HIDDEN = ("hidden_states", "decoder_hidden_states")
 # Layers of a cache that a token makes longer, the second up to the length of its window.
 _GROWING_LAYERS = ("DynamicLayer", "DynamicSlidingWindowLayer")
 
@@ -152,16 +154,15 @@ class Tokens:
         outputs = forward(module, **kwargs)
         self._ops = self._observer.ops - ops
         before, self._last = self._last, None
-        fields = {
-            name: value
-            for name, value in outputs.items()
-            if torch.is_tensor(value) and name != _HANDED_ON
-        }
-        if list(fields) == ["logits"] and _growing(outputs.get("past_key_values")):
-            kept = {**self._slots(layers), ident_of(self._observer, fields["logits"]): "logits"}
+        left = _left_by(outputs)
+        if "logits" in left and _growing(outputs.get("past_key_values")):
+            kept = self._slots(layers)
+            kept |= {ident_of(self._observer, tensor): slot for slot, tensor in left.items()}
             steps = steps_of(events[start:], held, kept)
-            self._last = None if steps is None else _Token(self._number, steps, full)
-            self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
+            if steps is not None and left.keys() <= {step[-1] for step in steps if step[0] == "a"}:
+                self._last = _Token(self._number, steps, full)
+            forms = {slot: (tensor.shape, tensor.dtype) for slot, tensor in left.items()}
+            self._outputs = (type(outputs), forms)
         last = self._last
         both = before is not None and last is not None and before.alike(last)
         self._growth = _Growth(before, last) if both else None
@@ -184,7 +185,7 @@ class Tokens:
         old = {}
         for slot, tensor in self._tensors(layers):
             old[slot] = self._observer.disown(tensor)
-        kind, shape, dtype = self._outputs
+        kind, forms = self._outputs
         new = write_steps(ledger, self._steps_now(), old)
         for layer_number, (layer, full) in enumerate(zip(layers, _full(layers))):
             if hasattr(layer, "cumulative_length"):
@@ -195,8 +196,8 @@ class Tokens:
                 sizes = (*held.shape[:-2], length, held.shape[-1])
                 ident = new[(layer_number, name)]
                 setattr(layer, name, grown(self._observer, sizes, held.dtype, ident))
-        logits = self._bound(shape, dtype, new["logits"])
-        return kind(logits=logits, past_key_values=cache)
+        left = {slot: self._bound(*form, new[slot]) for slot, form in forms.items()}
+        return kind(past_key_values=cache, **_as_outputs(left))
 
     def _steps_now(self) -> list[tuple]:
         assert self._growth is not None
@@ -214,6 +215,28 @@ class Tokens:
 
     def _bound(self, shape: Any, dtype: Any, ident: int) -> Any:
         return bound(self._observer, self._places, shape, dtype, ident)
+
+
+def _left_by(outputs: Any) -> dict[Any, Any]:
+    """The tensors that a token leaves beside its cache, by field, or field and place; none where others are left."""
+    left: dict[Any, Any] = {}
+    for name, value in outputs.items():
+        if torch.is_tensor(value) and name != _HANDED_ON:
+            left[name] = value
+        elif name in _HIDDEN:
+            left |= {(name, place): tensor for place, tensor in enumerate(value)}
+    return left if {slot for slot in left if isinstance(slot, str)} == {"logits"} else {}
+
+
+def _as_outputs(left: dict[Any, Any]) -> dict[str, Any]:
+    """The fields of a model's outputs that hold these tensors."""
+    fields: dict[str, Any] = {}
+    for slot, tensor in left.items():
+        if isinstance(slot, str):
+            fields[slot] = tensor
+        else:
+            fields[slot[0]] = (*fields.get(slot[0], ()), tensor)
+    return fields
 
 
 def _growing(cache: Any) -> list:
