@@ -25,8 +25,8 @@ from .kernels.registry import Launch, rule_for
 from .known.ways import way_of
 from .launches import Launches
 from .ledger import Ledger
-from .meta_results import MetaResults
 from .op_facts import COMPOSITE, is_composite, name_of
+from .results.meta_results import MetaResults
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default

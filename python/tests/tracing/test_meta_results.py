@@ -5,8 +5,8 @@ from unittest import mock
 
 import torch
 
-from plimsoll.tracing import meta_results
-from plimsoll.tracing.meta_results import MetaResults
+from plimsoll.tracing.results import meta_results
+from plimsoll.tracing.results.meta_results import MetaResults
 
 ATEN = torch.ops.aten
 

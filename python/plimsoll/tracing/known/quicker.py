@@ -79,6 +79,7 @@ def _largest_along(func: Any, args: list, kwargs: dict) -> Any:
         return func(*args, **kwargs)
     if values.numel() <= _MANY or not values.is_contiguous() or values.requires_grad:
         return func(*args, **kwargs)
+    found: tuple[Any, Any] | None
     if where[0] in (1, -1):
         found = _in_each_row(values)
     else:
@@ -110,7 +111,7 @@ def _in_each_column(rows: Any) -> tuple[Any, Any]:
 
 
 def _by_numpy() -> dict[Any, _Run]:
-    found = {_ATEN.nonzero.default: _marked_places, _ATEN.max.dim: _largest_along}
+    found: dict[Any, _Run] = {_ATEN.nonzero.default: _marked_places, _ATEN.max.dim: _largest_along}
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         compared = _comparing(getattr(operator, name))
         packet = getattr(_ATEN, name)

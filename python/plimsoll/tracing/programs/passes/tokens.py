@@ -163,9 +163,9 @@ class Tokens:
                 self._last = _Token(self._number, steps, full)
             forms = {slot: (tensor.shape, tensor.dtype) for slot, tensor in left.items()}
             self._outputs = (type(outputs), forms)
-        last = self._last
-        both = before is not None and last is not None and before.alike(last)
-        self._growth = _Growth(before, last) if both else None
+        last, self._growth = self._last, None
+        if before is not None and last is not None and before.alike(last):
+            self._growth = _Growth(before, last)
         if self._number == _RUN_FIRST_AGAIN:
             self._go_on(self._texts.get(module))
         return outputs
@@ -196,7 +196,9 @@ class Tokens:
                 sizes = (*held.shape[:-2], length, held.shape[-1])
                 ident = new[(layer_number, name)]
                 setattr(layer, name, grown(self._observer, sizes, held.dtype, ident))
-        left = {slot: self._bound(*form, new[slot]) for slot, form in forms.items()}
+        left = {
+            slot: self._bound(shape, dtype, new[slot]) for slot, (shape, dtype) in forms.items()
+        }
         return kind(past_key_values=cache, **_as_outputs(left))
 
     def _steps_now(self) -> list[tuple]:

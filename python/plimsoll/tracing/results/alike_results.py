@@ -28,7 +28,9 @@ class AlikeResults:
     def made(self, key: tuple) -> Any:
         """The result for a key with forms (`MetaResults`); None where the kernel must be asked."""
         known = _without_shape(key)
-        dtype = None if known is None else self._types.get(known[0])
+        if known is None:
+            return None
+        dtype = self._types.get(known[0])
         return None if dtype is None else torch.empty(known[1], dtype=dtype, device=_META)
 
     def learn(self, key: tuple, args: tuple, result: Any) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
+from ..corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
+from ..elementwise import as_laid_out
 from .alike_results import AlikeResults, works_by_value
-from .corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
-from .elementwise import as_laid_out
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
