@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
 import torch._inductor.config
 import torch.utils._triton
-from torch._functorch._aot_autograd import graph_compile
 from torch._inductor.codecache import CacheBase
 from torch._inductor.codegen import triton, wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
@@ -52,11 +52,14 @@ def quicker() -> Iterator[None]:
 def _unlogged() -> Iterator[None]:
     """Graphs are written as text for a log that nobody reads."""
     texts = {"_log_joint_graph": None, "_log_fw_bw_graphs": (None, None)}
+    module: Any = None
+    # Older ones have no such module, or write nothing.
+    with suppress(ImportError):
+        module = import_module("torch._functorch._aot_autograd.graph_compile")
     with ExitStack() as stack:
         for name, text in texts.items():
-            # Older ones write nothing.
-            if hasattr(graph_compile, name):
-                unwritten = mock.patch.object(graph_compile, name, lambda *_, text=text: text)
+            if hasattr(module, name):
+                unwritten = mock.patch.object(module, name, lambda *_, text=text: text)
                 stack.enter_context(unwritten)
         yield
 
