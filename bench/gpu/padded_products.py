@@ -105,9 +105,7 @@ MAX_FLOPS, MAX_FLOPS_FP32, MAX_VALUES, MAX_OF_BATCHES = 2e12, 4e11, 2e9, 2050
 def size(rng, odd, rows=False):
     if not odd:
         return rng.choice(ROWS if rows else EVEN)
-    return (
-        rng.choice(ODD) if rng.random() < 0.6 else rng.choice(EVEN) + rng.randint(1, 7)
-    )
+    return rng.choice(ODD) if rng.random() < 0.6 else rng.choice(EVEN) + rng.randint(1, 7)
 
 
 def drawn(rng):
@@ -131,9 +129,7 @@ def matrix(batch, rows, columns, by_rows, dtype):
     sizes = (batch,) if batch > 1 else ()
     if by_rows:
         return torch.randn(*sizes, rows, columns, dtype=dtype, device="cuda")
-    return torch.randn(*sizes, columns, rows, dtype=dtype, device="cuda").transpose(
-        -1, -2
-    )
+    return torch.randn(*sizes, columns, rows, dtype=dtype, device="cuda").transpose(-1, -2)
 
 
 def asked(one, rng):
@@ -148,11 +144,7 @@ def asked(one, rng):
     one["e1"] = left.is_contiguous() and rng.random() < 0.6
     one["e2"] = right.is_contiguous() and rng.random() < 0.6
     op = getattr(torch.ops.aten, one["op"])
-    bias = (
-        torch.randn(one["n"], dtype=dtype, device="cuda")
-        if one["op"] == "addmm"
-        else None
-    )
+    bias = torch.randn(one["n"], dtype=dtype, device="cuda") if one["op"] == "addmm" else None
     if not pad_mm.can_pad(left, right, op, bias):
         return None
     early = {"mat1": one["e1"], "mat2": one["e2"]}
@@ -162,9 +154,7 @@ def asked(one, rng):
         return one["result"]
 
     with (
-        mock.patch.object(
-            pad_mm, "should_exclude_padding_time", lambda _, name: early[name]
-        ),
+        mock.patch.object(pad_mm, "should_exclude_padding_time", lambda _, name: early[name]),
         mock.patch.object(pad_mm, "is_padded_faster", noted),
         mock.patch.object(pad_mm, "get_cached_should_pad", lambda _: None),
         mock.patch.object(pad_mm, "get_cached_base_mm_benchmark_time", lambda _: None),

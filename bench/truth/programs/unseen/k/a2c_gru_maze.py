@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 @dataclass
@@ -55,9 +55,7 @@ class MazeBatch:
         s = self.s
         goal = torch.zeros(s.envs, s.side, s.side, device=self.device)
         goal[self.rows, self.goal[:, 0], self.goal[:, 1]] = 1
-        full = F.pad(
-            torch.stack([self.walls.float(), goal], 1), [s.view // 2] * 4, value=1.0
-        )
+        full = F.pad(torch.stack([self.walls.float(), goal], 1), [s.view // 2] * 4, value=1.0)
         span = torch.arange(s.view, device=self.device)
         y = (self.agent[:, :1] + span)[:, None, :, None]
         x = (self.agent[:, 1:] + span)[:, None, None, :]
@@ -134,18 +132,12 @@ def main():
         adv, val = torch.stack(advantages), torch.stack(values)
         target = adv + val.detach()
         actor = -(torch.stack(logps) * (adv - adv.mean()) / (adv.std() + 1e-6)).mean()
-        loss = (
-            actor
-            + 0.5 * F.mse_loss(val, target)
-            - s.entropy * torch.stack(entropies).mean()
-        )
+        loss = actor + 0.5 * F.mse_loss(val, target) - s.entropy * torch.stack(entropies).mean()
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
         optimizer.step()
-        print(
-            f"update {update:2d} reward {torch.stack(rewards).mean():.4f} loss {loss.item():.4f}"
-        )
+        print(f"update {update:2d} reward {torch.stack(rewards).mean():.4f} loss {loss.item():.4f}")
 
 
 if __name__ == "__main__":

@@ -31,9 +31,7 @@ class Notes(IterableDataset):
 
 def main():
     vocab, block, batch, accumulate, updates = 32768, 1024, 10, 3, 10
-    accelerator = Accelerator(
-        mixed_precision="bf16", gradient_accumulation_steps=accumulate
-    )
+    accelerator = Accelerator(mixed_precision="bf16", gradient_accumulation_steps=accumulate)
     set_seed(7)
     config = Lfm2Config(
         vocab_size=vocab,
@@ -59,13 +57,9 @@ def main():
         lr=4e-4,
         betas=(0.9, 0.95),
     )
-    loader = DataLoader(
-        Notes(vocab, block, batch * accumulate * updates, 1), batch_size=batch
-    )
+    loader = DataLoader(Notes(vocab, block, batch * accumulate * updates, 1), batch_size=batch)
     test = DataLoader(Notes(vocab, block, 2 * batch, 2), batch_size=batch)
-    schedule = get_scheduler(
-        "cosine", optimizer, num_warmup_steps=2, num_training_steps=updates
-    )
+    schedule = get_scheduler("cosine", optimizer, num_warmup_steps=2, num_training_steps=updates)
     model, optimizer, loader, test, schedule = accelerator.prepare(
         model, optimizer, loader, test, schedule
     )
@@ -90,9 +84,7 @@ def main():
     with torch.no_grad():
         for rows in test:
             losses.append(accelerator.gather(model(**rows).loss.repeat(1)))
-    accelerator.print(
-        "perplexity", math.exp(min(20.0, torch.cat(losses).mean().item()))
-    )
+    accelerator.print("perplexity", math.exp(min(20.0, torch.cat(losses).mean().item())))
 
 
 if __name__ == "__main__":

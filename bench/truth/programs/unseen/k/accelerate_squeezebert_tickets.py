@@ -32,9 +32,7 @@ def main():
     embeddings = model.get_input_embeddings()
     embeddings.weight.requires_grad_(False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.01)
-    train = DataLoader(
-        tickets(TRAIN, 1), batch_size=BATCH, shuffle=True, drop_last=True
-    )
+    train = DataLoader(tickets(TRAIN, 1), batch_size=BATCH, shuffle=True, drop_last=True)
     valid = DataLoader(tickets(VALID, 2), batch_size=VALID_BATCH)
     schedule = get_linear_schedule_with_warmup(optimizer, 4, EPOCHS * len(train))
     model, optimizer, train, valid, schedule = accelerator.prepare(

@@ -24,9 +24,7 @@ class Refine(nn.Module):
     def __init__(self, cin, cout):
         super().__init__()
         self.conv = cbr(cin, cout)
-        self.gate = nn.Sequential(
-            nn.Conv2d(cout, cout, 1, bias=False), nn.BatchNorm2d(cout)
-        )
+        self.gate = nn.Sequential(nn.Conv2d(cout, cout, 1, bias=False), nn.BatchNorm2d(cout))
 
     def forward(self, x):
         x = self.conv(x)
@@ -48,9 +46,7 @@ class Fuse(nn.Module):
 class BiSeNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.detail = nn.Sequential(
-            cbr(3, 64, 7, 2, 3), cbr(64, 64, 3, 2), cbr(64, 128, 3, 2)
-        )
+        self.detail = nn.Sequential(cbr(3, 64, 7, 2, 3), cbr(64, 64, 3, 2), cbr(64, 128, 3, 2))
         r = torchvision.models.resnet34(weights=None)
         self.stem = nn.Sequential(r.conv1, r.bn1, r.relu, r.maxpool, r.layer1, r.layer2)
         self.deep16, self.deep32 = r.layer3, r.layer4
@@ -97,12 +93,8 @@ def main():
     torch.manual_seed(10)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     net = BiSeNet().to(device)
-    optimizer = torch.optim.SGD(
-        net.parameters(), lr=2.5e-2, momentum=0.9, weight_decay=1e-4
-    )
-    schedule = torch.optim.lr_scheduler.PolynomialLR(
-        optimizer, total_iters=STEPS, power=0.9
-    )
+    optimizer = torch.optim.SGD(net.parameters(), lr=2.5e-2, momentum=0.9, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=STEPS, power=0.9)
     net.train()
     for step in range(STEPS):
         image, mask = scenes(BATCH, CROP, CROP, device)

@@ -4,8 +4,8 @@ import argparse
 import time
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -19,9 +19,7 @@ class Seeds(Dataset):
     def __getitem__(self, i):
         g = torch.Generator().manual_seed(self.seed * 100003 + i)
         picture = torch.rand(3, self.size // 8, self.size // 8, generator=g)
-        picture = F.interpolate(
-            picture[None], size=(self.size, self.size), mode="nearest"
-        )[0]
+        picture = F.interpolate(picture[None], size=(self.size, self.size), mode="nearest")[0]
         return picture, int(torch.randint(0, self.classes, (1,), generator=g))
 
 
@@ -43,9 +41,7 @@ class MBConv(nn.Module):
         self.match = nn.Conv2d(cin, cout, 1) if cin != cout else nn.Identity()
 
     def forward(self, x):
-        return self.match(self.pool(x)) + self.project(
-            self.depth(self.expand(self.pre(x)))
-        )
+        return self.match(self.pool(x)) + self.project(self.depth(self.expand(self.pre(x))))
 
 
 class RelAttention(nn.Module):
@@ -54,9 +50,7 @@ class RelAttention(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-        self.mlp = nn.Sequential(
-            nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim)
-        )
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
         self.table = nn.Parameter(torch.zeros(heads, (2 * side - 1) ** 2))
         yy, xx = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
         pos = torch.stack([yy.flatten(), xx.flatten()])
@@ -87,9 +81,7 @@ class CoAtNet(nn.Module):
             MBConv(dims[2], dims[2], 1),
         )
         self.down = nn.Conv2d(dims[2], dims[3], 2, 2)
-        self.attention = nn.Sequential(
-            *[RelAttention(dims[3], size // 16, 8) for _ in range(4)]
-        )
+        self.attention = nn.Sequential(*[RelAttention(dims[3], size // 16, 8) for _ in range(4)])
         self.head = nn.Linear(dims[3], classes)
 
     def forward(self, x):

@@ -104,9 +104,7 @@ criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
 
 net.train()
 for step in range(STEPS):
-    images = torch.rand(BATCH, 3, SIZE, SIZE, device=device).to(
-        memory_format=torch.channels_last
-    )
+    images = torch.rand(BATCH, 3, SIZE, SIZE, device=device).to(memory_format=torch.channels_last)
     labels = torch.randint(0, CLASSES, (BATCH,), device=device)
     with torch.autocast(device.type, torch.bfloat16):
         loss = criterion(fast(images), labels)

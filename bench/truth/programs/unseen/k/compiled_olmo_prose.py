@@ -41,9 +41,7 @@ def main():
     model = OlmoForCausalLM(config).to(device)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.95))
     step_model = torch.compile(model)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=o.lr, weight_decay=0.1, foreach=True
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=o.lr, weight_decay=0.1, foreach=True)
     g = torch.Generator().manual_seed(8)
     stream = torch.randint(0, o.vocab, (300_000,), generator=g)
     clock = time.time()

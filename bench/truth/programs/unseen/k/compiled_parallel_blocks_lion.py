@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 @dataclass
@@ -87,9 +87,7 @@ class Decoder(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
-        return F.cross_entropy(
-            logits.view(-1, logits.size(-1)).float(), targets.reshape(-1)
-        )
+        return F.cross_entropy(logits.view(-1, logits.size(-1)).float(), targets.reshape(-1))
 
 
 def main():

@@ -1,8 +1,8 @@
 """Perceiver over long multichannel sensor recordings: shared cross-attention, latent self-attention, torch.compile'd step."""
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 SEED = 31
 CHANNELS = 48
@@ -61,9 +61,7 @@ class Perceiver(nn.Module):
         kv = CHANNELS + 2 * BANDS + 1
         self.latents = nn.Parameter(torch.randn(LATENTS, WIDTH) * 0.02)
         self.cross, self.cross_ff = Attend(WIDTH, kv, HEADS), GeGLU(WIDTH)
-        self.selfs = nn.ModuleList(
-            Attend(WIDTH, WIDTH, HEADS) for _ in range(SELF_PER_REPEAT)
-        )
+        self.selfs = nn.ModuleList(Attend(WIDTH, WIDTH, HEADS) for _ in range(SELF_PER_REPEAT))
         self.ffs = nn.ModuleList(GeGLU(WIDTH) for _ in range(SELF_PER_REPEAT))
         self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, FAULTS))
 
@@ -105,9 +103,7 @@ def main():
         running = value if running is None else 0.9 * running + 0.1 * value
         step += 1
         if step % 10 == 0:
-            print(
-                f"step {step}/{STEPS}: loss {running:.4f}, gradient norm {float(norm):.3f}"
-            )
+            print(f"step {step}/{STEPS}: loss {running:.4f}, gradient norm {float(norm):.3f}")
 
 
 if __name__ == "__main__":

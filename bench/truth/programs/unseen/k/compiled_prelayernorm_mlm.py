@@ -14,9 +14,7 @@ RATE = 0.15
 
 class Lines(Dataset):
     def __init__(self, n):
-        self.ids = torch.randint(
-            4, MASK, (n, LENGTH), generator=torch.Generator().manual_seed(0)
-        )
+        self.ids = torch.randint(4, MASK, (n, LENGTH), generator=torch.Generator().manual_seed(0))
 
     def __len__(self):
         return len(self.ids)
@@ -62,9 +60,7 @@ def main():
     )
     warm = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=5)
     fall = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=STEPS - 5)
-    schedule = torch.optim.lr_scheduler.SequentialLR(
-        optimizer, [warm, fall], milestones=[5]
-    )
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm, fall], milestones=[5])
     scaler = torch.amp.GradScaler("cuda", enabled=device.type == "cuda")
     loader = DataLoader(
         Lines(BATCH * STEPS),
@@ -86,9 +82,7 @@ def main():
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if step % 10 == 9:
-            print(
-                f"step {step + 1}: loss {loss.item():.4f}, lr {schedule.get_last_lr()[0]:.2e}"
-            )
+            print(f"step {step + 1}: loss {loss.item():.4f}, lr {schedule.get_last_lr()[0]:.2e}")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import copy
 import math
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 SIGMA_MIN, SIGMA_MAX, SIGMA_DATA, RHO = 0.002, 80.0, 0.5, 7.0
 
@@ -20,9 +20,7 @@ class TimeFeatures(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.register_buffer("freq", torch.randn(dim // 2) * 16)
-        self.mlp = nn.Sequential(
-            nn.Linear(dim, 4 * dim), nn.SiLU(), nn.Linear(4 * dim, 4 * dim)
-        )
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.SiLU(), nn.Linear(4 * dim, 4 * dim))
 
     def forward(self, sigma):
         a = 0.25 * sigma.log()[:, None] * self.freq * 2 * math.pi
@@ -62,9 +60,7 @@ class UNet(nn.Module):
         for ch in reversed(chans):
             self.up.append(nn.ModuleList([Res(c + ch, ch, temb), Res(ch, ch, temb)]))
             c = ch
-        self.leave = nn.Sequential(
-            nn.GroupNorm(16, c), nn.SiLU(), nn.Conv2d(c, 3, 3, padding=1)
-        )
+        self.leave = nn.Sequential(nn.GroupNorm(16, c), nn.SiLU(), nn.Conv2d(c, 3, 3, padding=1))
 
     def forward(self, x, sigma):
         t = self.time(sigma)
@@ -114,9 +110,7 @@ def main(batch=40, steps=50, s0=4, s1=40, mu0=0.9):
                 teacher = consistency(target, x + low[:, None, None, None] * noise, low)
         # pseudo-Huber
         c = 0.00054 * math.sqrt(x[0].numel())
-        loss = (
-            (((student - teacher) ** 2).flatten(1).sum(1) + c * c).sqrt().sub(c).mean()
-        )
+        loss = (((student - teacher) ** 2).flatten(1).sum(1) + c * c).sqrt().sub(c).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

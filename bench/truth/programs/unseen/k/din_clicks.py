@@ -1,7 +1,7 @@
 """Deep Interest Network for click prediction: target attention over long histories, Dice activations, sparse embeddings with SparseAdam."""
 
 import torch
-import torch.nn as nn
+from torch import nn
 
 GOODS = 1_500_000
 SHOPS = 120_000
@@ -41,9 +41,7 @@ class Interest(nn.Module):
 
     def forward(self, candidate, history, mask):
         c = candidate[:, None].expand_as(history)
-        w = self.score(
-            torch.cat([c, history, c - history, c * history], dim=-1)
-        ).squeeze(-1)
+        w = self.score(torch.cat([c, history, c - history, c * history], dim=-1)).squeeze(-1)
         w = w.masked_fill(~mask, 0.0)
         return (w[..., None] * history).sum(1)
 
@@ -77,10 +75,7 @@ class DIN(nn.Module):
 def impressions(n, device):
     def draw(*shape):
         return torch.stack(
-            [
-                torch.randint(0, k, shape, device=device)
-                for k in (GOODS, SHOPS, CATEGORIES)
-            ],
+            [torch.randint(0, k, shape, device=device) for k in (GOODS, SHOPS, CATEGORIES)],
             dim=-1,
         )
 

@@ -121,9 +121,7 @@ def main():
             print(f"{step}: loss {loss.item():.4f} temperature {temperature:.3f}")
     pictures = mosaics(2 * hp.batch, device)
     again, ids = average.reconstruct(pictures)
-    print(
-        "mse", F.mse_loss(again, pictures).item(), "codes in use", ids.unique().numel()
-    )
+    print("mse", F.mse_loss(again, pictures).item(), "codes in use", ids.unique().numel())
 
 
 if __name__ == "__main__":

@@ -36,9 +36,7 @@ class Bolts(Dataset):
 def build():
     backbone = torchvision.models.squeezenet1_1(weights=None).features
     backbone.out_channels = 512
-    anchors = AnchorGenerator(
-        sizes=((24, 48, 96, 160),), aspect_ratios=((0.5, 1.0, 2.0),)
-    )
+    anchors = AnchorGenerator(sizes=((24, 48, 96, 160),), aspect_ratios=((0.5, 1.0, 2.0),))
     pool = MultiScaleRoIAlign(featmap_names=["0"], output_size=7, sampling_ratio=2)
     return FasterRCNN(
         backbone,

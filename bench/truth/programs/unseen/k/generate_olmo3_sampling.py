@@ -69,9 +69,7 @@ def main():
         # the best answer and a new question make the next prompt
         more = torch.randint(5, a.vocab, (a.questions, 200), device=device)
         prompts = torch.cat([out.sequences[rows], more], dim=1)
-        print(
-            f"round {r}: best {score.max(1).values.mean():.3f}, next prompt {prompts.shape[1]}"
-        )
+        print(f"round {r}: best {score.max(1).values.mean():.3f}, next prompt {prompts.shape[1]}")
 
 
 if __name__ == "__main__":

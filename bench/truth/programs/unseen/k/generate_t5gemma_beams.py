@@ -10,9 +10,7 @@ from transformers import (
     T5GemmaModuleConfig,
 )
 
-SETTINGS = dict(
-    hidden=1024, inner=4096, layers=12, heads=8, kv=4, head_dim=128, vocab=128000
-)
+SETTINGS = dict(hidden=1024, inner=4096, layers=12, heads=8, kv=4, head_dim=128, vocab=128000)
 REPORT = 1024
 SUMMARY = 64
 

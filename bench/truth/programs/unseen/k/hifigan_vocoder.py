@@ -3,8 +3,8 @@
 import argparse
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 RATE, N_FFT, HOP, MELS = 22050, 1024, 256, 80
@@ -28,9 +28,7 @@ class Mel(nn.Module):
 
     def forward(self, wave):
         wave = F.pad(wave, ((N_FFT - HOP) // 2,) * 2, mode="reflect")
-        spec = torch.stft(
-            wave, N_FFT, HOP, window=self.window, center=False, return_complex=True
-        )
+        spec = torch.stft(wave, N_FFT, HOP, window=self.window, center=False, return_complex=True)
         return torch.log((self.bank @ spec.abs()).clamp(min=1e-5))
 
 
@@ -127,9 +125,7 @@ def main():
     torch.manual_seed(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     mel, gen = Mel().to(device), Generator().to(device)
-    critics = nn.ModuleList(
-        [Period(p) for p in (2, 3, 5, 7, 11)] + [Scale(k) for k in (0, 1, 2)]
-    )
+    critics = nn.ModuleList([Period(p) for p in (2, 3, 5, 7, 11)] + [Scale(k) for k in (0, 1, 2)])
     critics.to(device)
     opt_g = torch.optim.AdamW(gen.parameters(), lr=args.lr, betas=(0.8, 0.99))
     opt_d = torch.optim.AdamW(critics.parameters(), lr=args.lr, betas=(0.8, 0.99))
@@ -138,10 +134,7 @@ def main():
 
     for step in range(args.steps):
         pitch = 80 + 300 * torch.rand(args.batch, 1, device=device)
-        voice = (
-            sum(torch.sin(2 * torch.pi * pitch * k * time) / k for k in range(1, 8))
-            * 0.3
-        )
+        voice = sum(torch.sin(2 * torch.pi * pitch * k * time) / k for k in range(1, 8)) * 0.3
         voice = voice + 0.01 * torch.randn_like(voice)
         target = mel(voice)
         fake = gen(target)
@@ -168,9 +161,7 @@ def main():
         for d in decays:
             d.step()
         if step % 5 == 0:
-            print(
-                f"step {step}: generator {loss_g.item():.2f}, critics {loss_d.item():.2f}"
-            )
+            print(f"step {step}: generator {loss_g.item():.2f}, critics {loss_d.item():.2f}")
 
 
 if __name__ == "__main__":

@@ -52,8 +52,7 @@ def main():
         max_position_embeddings=4096,
         sliding_window=WINDOW,
         layer_types=[
-            "full_attention" if i % 3 == 2 else "sliding_attention"
-            for i in range(LAYERS)
+            "full_attention" if i % 3 == 2 else "sliding_attention" for i in range(LAYERS)
         ],
         pad_token_id=0,
     )
@@ -76,10 +75,7 @@ def main():
         for _ in range(ACCUMULATE):
             ids, mask, labels = micro_batch(rng, device)
             with torch.autocast(device.type, dtype=torch.bfloat16):
-                loss = (
-                    model(input_ids=ids, attention_mask=mask, labels=labels).loss
-                    / ACCUMULATE
-                )
+                loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss / ACCUMULATE
             loss.backward()
             total += loss.item()
         torch.nn.utils.clip_grad_norm_(trainable, 1.0)

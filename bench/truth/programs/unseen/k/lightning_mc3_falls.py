@@ -21,9 +21,7 @@ class Clips(Dataset):
     def __getitem__(self, i):
         g = torch.Generator().manual_seed(i)
         fall = i % 4 == 0
-        ground = torch.randint(
-            0, 120, (3, 1, self.size, self.size), dtype=torch.uint8, generator=g
-        )
+        ground = torch.randint(0, 120, (3, 1, self.size, self.size), dtype=torch.uint8, generator=g)
         clip = ground.repeat(1, self.frames, 1, 1)
         for t in range(self.frames):
             top = 20 + (4 * t if fall else 0)
@@ -42,9 +40,7 @@ class FallData(L.LightningDataModule):
         )
 
     def loader(self, part, shuffle=False):
-        return DataLoader(
-            part, self.batch, shuffle=shuffle, num_workers=3, pin_memory=True
-        )
+        return DataLoader(part, self.batch, shuffle=shuffle, num_workers=3, pin_memory=True)
 
     def train_dataloader(self):
         return self.loader(self.train, True)

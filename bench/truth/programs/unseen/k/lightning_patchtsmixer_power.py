@@ -20,9 +20,7 @@ class Load(Dataset):
         phase = torch.rand(1, STATIONS, generator=g) * 24
         daily = torch.sin((t + phase) * 2 * torch.pi / 24)
         weekly = torch.cos((t + phase) * 2 * torch.pi / 168)
-        self.table = (
-            daily + 0.5 * weekly + 0.2 * torch.randn(hours, STATIONS, generator=g)
-        )
+        self.table = daily + 0.5 * weekly + 0.2 * torch.randn(hours, STATIONS, generator=g)
         self.stride = stride
 
     def __len__(self):
@@ -66,16 +64,12 @@ class Forecaster(L.LightningModule):
 
     def validation_step(self, batch, _):
         out = self.model(**batch)
-        self.log(
-            "val_mse", out.loss, prog_bar=True, batch_size=len(batch["past_values"])
-        )
+        self.log("val_mse", out.loss, prog_bar=True, batch_size=len(batch["past_values"]))
         mae = (out.prediction_outputs - batch["future_values"]).abs().mean()
         self.log("val_mae", mae, batch_size=len(batch["past_values"]))
 
     def predict_step(self, batch, _):
-        return self.model(
-            past_values=batch["past_values"], return_loss=False
-        ).prediction_outputs
+        return self.model(past_values=batch["past_values"], return_loss=False).prediction_outputs
 
     def configure_optimizers(self):
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.hparams.lr)
@@ -89,9 +83,7 @@ class Forecaster(L.LightningModule):
 
 def main():
     L.seed_everything(33)
-    train = DataLoader(
-        Load(3400, 1), batch_size=BATCH, shuffle=True, drop_last=True, num_workers=2
-    )
+    train = DataLoader(Load(3400, 1), batch_size=BATCH, shuffle=True, drop_last=True, num_workers=2)
     valid = DataLoader(Load(1400, 2), batch_size=2 * BATCH)
     trainer = L.Trainer(
         max_epochs=2,

@@ -3,7 +3,7 @@
 import time
 
 import torch
-import torch.nn as nn
+from torch import nn
 
 VOCAB = 200_000
 CUTOFFS = [4000, 20_000, 80_000]
@@ -23,9 +23,7 @@ class BigLSTM(nn.Module):
         self.embed = nn.Embedding(VOCAB, EMBED)
         self.drop = nn.Dropout(0.1)
         self.rnn = nn.LSTM(EMBED, HIDDEN, LAYERS, dropout=0.1, proj_size=PROJECT)
-        self.decoder = nn.AdaptiveLogSoftmaxWithLoss(
-            PROJECT, VOCAB, CUTOFFS, div_value=4.0
-        )
+        self.decoder = nn.AdaptiveLogSoftmaxWithLoss(PROJECT, VOCAB, CUTOFFS, div_value=4.0)
 
     def forward(self, tokens, targets, state):
         out, state = self.rnn(self.drop(self.embed(tokens)), state)
@@ -70,12 +68,8 @@ def main():
     torch.manual_seed(50)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = BigLSTM().to(device)
-    optimizer = torch.optim.Adagrad(
-        model.parameters(), lr=0.1, initial_accumulator_value=1.0
-    )
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimizer, factor=0.5, patience=0
-    )
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, initial_accumulator_value=1.0)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
     train, valid = columns(zipf(TRAIN_TOKENS, 1)), columns(zipf(TRAIN_TOKENS // 4, 2))
     for epoch in range(EPOCHS):
         t = time.time()
@@ -83,9 +77,7 @@ def main():
         with torch.no_grad():
             valid_loss = run(model, valid, device)
         plateau.step(valid_loss)
-        print(
-            f"epoch {epoch}: {train_loss:.3f} / {valid_loss:.3f} in {time.time() - t:.1f} s"
-        )
+        print(f"epoch {epoch}: {train_loss:.3f} / {valid_loss:.3f} in {time.time() - t:.1f} s")
 
 
 if __name__ == "__main__":

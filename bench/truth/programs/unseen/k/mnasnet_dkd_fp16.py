@@ -45,9 +45,7 @@ def dkd_loss(student, teacher, target, alpha=1.0, beta=4.0, T=4.0):
 class Distiller:
     def __init__(self, device, lr=0.05, warm=6):
         self.device = device
-        self.teacher = (
-            resnet50(weights=None, num_classes=Tiles.classes).to(device).half().eval()
-        )
+        self.teacher = resnet50(weights=None, num_classes=Tiles.classes).to(device).half().eval()
         self.teacher.requires_grad_(False)
         self.student = mnasnet1_3(weights=None, num_classes=Tiles.classes).to(device)
         self.optimizer = torch.optim.SGD(
@@ -93,9 +91,7 @@ def main():
             images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
         )
         if i % 6 == 0:
-            print(
-                f"step {i} loss {loss.item():.3f} scale {distiller.scaler.get_scale():.0f}"
-            )
+            print(f"step {i} loss {loss.item():.3f} scale {distiller.scaler.get_scale():.0f}")
 
 
 if __name__ == "__main__":

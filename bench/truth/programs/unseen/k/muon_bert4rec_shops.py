@@ -3,8 +3,8 @@
 import random
 
 import torch
-from torch import nn
 import torch.nn.functional as F
+from torch import nn
 
 ITEMS = 60_000
 LENGTH = 200
@@ -69,8 +69,7 @@ class Bert4Rec(nn.Module):
 
     def forward(self, baskets):
         x = self.items(baskets) + self.places
-        x = self.norm(self.encoder(x, src_key_padding_mask=baskets == PAD_ID))
-        return x
+        return self.norm(self.encoder(x, src_key_padding_mask=baskets == PAD_ID))
 
     def score(self, hidden):
         return F.linear(hidden, self.items.weight, self.bias)

@@ -68,9 +68,7 @@ def main():
     model = build(device)
     train = DataLoader(Notes(180, 1), batch_size=BATCH, shuffle=True)
     test = DataLoader(Notes(48, 2), batch_size=2 * BATCH)
-    optimizer = torch.optim.AdamW(
-        [p for p in model.parameters() if p.requires_grad], lr=5e-3
-    )
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=5e-3)
     schedule = get_cosine_schedule_with_warmup(optimizer, 3, PASSES * len(train))
     for number in range(PASSES):
         model.train()
@@ -86,12 +84,8 @@ def main():
         held = []
         with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16):
             for batch in test:
-                held.append(
-                    model(**{k: v.to(device) for k, v in batch.items()}).loss.item()
-                )
-        print(
-            f"pass {number}: train {loss.item():.3f} held out {sum(held) / len(held):.3f}"
-        )
+                held.append(model(**{k: v.to(device) for k, v in batch.items()}).loss.item())
+        print(f"pass {number}: train {loss.item():.3f} held out {sum(held) / len(held):.3f}")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,7 @@ def co_visits():
     a = torch.randint(0, SHOPS, (LINKS,), generator=g)
     b = torch.randint(0, SHOPS, (LINKS,), generator=g)
     order = torch.argsort(trade)
-    near = order[
-        (torch.arange(LINKS) * 7 + torch.randint(0, 50, (LINKS,), generator=g)) % SHOPS
-    ]
+    near = order[(torch.arange(LINKS) * 7 + torch.randint(0, 50, (LINKS,), generator=g)) % SHOPS]
     b = torch.where(torch.rand(LINKS, generator=g) < 0.5, near, b)
     edge_index = to_undirected(torch.stack([a, b]), num_nodes=SHOPS)
     edge_index, _ = add_self_loops(edge_index, num_nodes=SHOPS)

@@ -19,9 +19,7 @@ def polymer(g):
     n = int(torch.randint(60, 181, (1,), generator=g))
     chain = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
     extra = torch.randint(0, n, (2, n // 5), generator=g)
-    edge_index = to_undirected(
-        torch.cat([chain, extra[:, extra[0] != extra[1]]], 1), num_nodes=n
-    )
+    edge_index = to_undirected(torch.cat([chain, extra[:, extra[0] != extra[1]]], 1), num_nodes=n)
     adj = to_dense_adj(edge_index, max_num_nodes=n)[0]
     walk = adj / adj.sum(1, keepdim=True).clamp(min=1)
     power, pe = walk, []
@@ -47,13 +45,9 @@ class GPS(nn.Module):
         self.bond = nn.Embedding(BONDS, WIDTH)
         self.convs = nn.ModuleList()
         for _ in range(LAYERS):
-            inner = nn.Sequential(
-                nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)
-            )
+            inner = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
             self.convs.append(GPSConv(WIDTH, GINEConv(inner), heads=HEADS, dropout=0.1))
-        self.head = nn.Sequential(
-            nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), nn.Linear(WIDTH // 2, 1)
-        )
+        self.head = nn.Sequential(nn.Linear(WIDTH, WIDTH // 2), nn.ReLU(), nn.Linear(WIDTH // 2, 1))
 
     def forward(self, data):
         x = torch.cat([self.atom(data.x), self.pe(data.pe)], dim=-1)
@@ -72,9 +66,7 @@ def main():
     test = DataLoader(polymers[1024:], batch_size=EVAL_BATCH)
     model = GPS().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=1e-5)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(
-        optimizer, T_0=len(train)
-    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=len(train))
     for epoch in range(EPOCHS):
         model.train()
         total = 0.0
@@ -89,13 +81,8 @@ def main():
             total += loss.item() * batch.num_graphs
         model.eval()
         with torch.no_grad():
-            wrong = sum(
-                (model(b) - b.y).abs().sum().item()
-                for b in (x.to(device) for x in test)
-            )
-        print(
-            f"epoch {epoch}: train {total / 1024:.4f}, test {wrong / len(test.dataset):.4f}"
-        )
+            wrong = sum((model(b) - b.y).abs().sum().item() for b in (x.to(device) for x in test))
+        print(f"epoch {epoch}: train {total / 1024:.4f}, test {wrong / len(test.dataset):.4f}")
 
 
 if __name__ == "__main__":

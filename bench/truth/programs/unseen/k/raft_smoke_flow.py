@@ -13,14 +13,10 @@ GAMMA = 0.8
 
 def smoke(batch, device, generator):
     """Two frames and the true flow between them: smooth noise, warped by a smooth flow field."""
-    texture = torch.rand(
-        batch, 3, HEIGHT // 4, WIDTH // 4, device=device, generator=generator
-    )
+    texture = torch.rand(batch, 3, HEIGHT // 4, WIDTH // 4, device=device, generator=generator)
     first = F.interpolate(texture, size=(HEIGHT, WIDTH), mode="bicubic").clamp(0, 1)
     flow = torch.randn(batch, 2, 4, 5, device=device, generator=generator) * 6
-    flow = F.interpolate(
-        flow, size=(HEIGHT, WIDTH), mode="bilinear", align_corners=True
-    )
+    flow = F.interpolate(flow, size=(HEIGHT, WIDTH), mode="bilinear", align_corners=True)
     ys, xs = torch.meshgrid(
         torch.arange(HEIGHT, device=device),
         torch.arange(WIDTH, device=device),
@@ -36,10 +32,7 @@ def smoke(batch, device, generator):
 
 def sequence_loss(predictions, truth):
     n = len(predictions)
-    return sum(
-        GAMMA ** (n - i - 1) * (p - truth).abs().mean()
-        for i, p in enumerate(predictions)
-    )
+    return sum(GAMMA ** (n - i - 1) * (p - truth).abs().mean() for i, p in enumerate(predictions))
 
 
 def train():

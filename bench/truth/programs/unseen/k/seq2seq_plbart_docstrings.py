@@ -53,19 +53,13 @@ class Collate:
         self.model = model
 
     def __call__(self, rows):
-        ids = pad_sequence(
-            [r["input_ids"] for r in rows], batch_first=True, padding_value=1
-        )
-        labels = pad_sequence(
-            [r["labels"] for r in rows], batch_first=True, padding_value=-100
-        )
+        ids = pad_sequence([r["input_ids"] for r in rows], batch_first=True, padding_value=1)
+        labels = pad_sequence([r["labels"] for r in rows], batch_first=True, padding_value=-100)
         return {
             "input_ids": ids,
             "attention_mask": (ids != 1).long(),
             "labels": labels,
-            "decoder_input_ids": self.model.prepare_decoder_input_ids_from_labels(
-                labels
-            ),
+            "decoder_input_ids": self.model.prepare_decoder_input_ids_from_labels(labels),
         }
 
 

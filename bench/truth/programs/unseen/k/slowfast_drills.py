@@ -31,9 +31,7 @@ class Drills(Dataset):
         shape = (3, 1, CONFIG["size"], CONFIG["size"])
         first = torch.randint(0, 256, shape, dtype=torch.uint8, generator=g)
         speed = int(torch.randint(1, 5, (1,), generator=g))
-        clip = torch.cat(
-            [first.roll(t * speed, dims=-1) for t in range(CONFIG["frames"])], dim=1
-        )
+        clip = torch.cat([first.roll(t * speed, dims=-1) for t in range(CONFIG["frames"])], dim=1)
         return clip, i % CONFIG["classes"]
 
 
@@ -88,19 +86,13 @@ class SlowFast(nn.Module):
         for i, (mid, n) in enumerate([(64, 2), (128, 3), (256, 4), (512, 2)]):
             f_in = cin // beta
             self.lateral.append(
-                nn.Conv3d(
-                    f_in, 2 * f_in, (5, 1, 1), (self.alpha, 1, 1), (2, 0, 0), bias=False
-                )
+                nn.Conv3d(f_in, 2 * f_in, (5, 1, 1), (self.alpha, 1, 1), (2, 0, 0), bias=False)
             )
             stride = 1 if i == 0 else 2
-            self.slow.append(
-                stage(cin + 2 * f_in, mid, 4 * mid, n, stride, 1 if i < 2 else 3)
-            )
+            self.slow.append(stage(cin + 2 * f_in, mid, 4 * mid, n, stride, 1 if i < 2 else 3))
             self.fast.append(stage(f_in, mid // beta, 4 * mid // beta, n, stride, 3))
             cin = 4 * mid
-        self.head = nn.Sequential(
-            nn.Dropout(0.5), nn.Linear(cin + cin // beta, CONFIG["classes"])
-        )
+        self.head = nn.Sequential(nn.Dropout(0.5), nn.Linear(cin + cin // beta, CONFIG["classes"]))
 
     def forward(self, clip):
         slow = self.slow_stem(clip[:, :, :: self.alpha])
@@ -123,9 +115,7 @@ if __name__ == "__main__":
         drop_last=True,
     )
     model = SlowFast().to(device)
-    optimizer = torch.optim.SGD(
-        model.parameters(), CONFIG["lr"], momentum=0.9, weight_decay=1e-4
-    )
+    optimizer = torch.optim.SGD(model.parameters(), CONFIG["lr"], momentum=0.9, weight_decay=1e-4)
     scaler = torch.amp.GradScaler(device.type, enabled=device.type == "cuda")
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1], gamma=0.1)
     folder = tempfile.mkdtemp(prefix="slowfast_")

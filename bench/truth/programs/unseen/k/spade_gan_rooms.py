@@ -1,8 +1,8 @@
 """SPADE generator (layout to room picture) against two patch discriminators at different scales; hinge and feature-matching losses."""
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 LABELS = 24
@@ -50,9 +50,7 @@ class Generator(nn.Module):
         widths = [16 * base, 16 * base, 8 * base, 4 * base, 2 * base, base]
         self.first = widths[0]
         self.fc = nn.Linear(Z, widths[0] * 8 * 8)
-        self.blocks = nn.ModuleList(
-            SpadeBlock(a, b) for a, b in zip(widths[:-1], widths[1:])
-        )
+        self.blocks = nn.ModuleList(SpadeBlock(a, b) for a, b in zip(widths[:-1], widths[1:]))
         self.out = nn.Conv2d(widths[-1], 3, 3, padding=1)
 
     def forward(self, z, layout):
@@ -125,9 +123,7 @@ for step in range(STEPS):
         seen_real = D(real, layout)
     adversarial = sum(-score.mean() for score, _ in seen_fake)
     matching = sum(
-        F.l1_loss(a, b)
-        for (_, fa), (_, fb) in zip(seen_fake, seen_real)
-        for a, b in zip(fa, fb)
+        F.l1_loss(a, b) for (_, fa), (_, fb) in zip(seen_fake, seen_real) for a, b in zip(fa, fb)
     )
     loss_g = adversarial + 10.0 * matching
     opt_g.zero_grad()

@@ -17,9 +17,7 @@ class NoiseEmbedding(nn.Module):
     def __init__(self, dim):
         super().__init__()
         self.dim = dim
-        self.net = nn.Sequential(
-            nn.Linear(dim, 4 * dim), nn.SiLU(), nn.Linear(4 * dim, dim)
-        )
+        self.net = nn.Sequential(nn.Linear(dim, 4 * dim), nn.SiLU(), nn.Linear(4 * dim, dim))
 
     def forward(self, level):
         k = torch.arange(self.dim // 2, device=level.device) / (self.dim // 2)
@@ -30,9 +28,7 @@ class NoiseEmbedding(nn.Module):
 class Block(nn.Module):
     def __init__(self, cin, cout, emb, attention=False):
         super().__init__()
-        self.first = nn.Sequential(
-            nn.GroupNorm(32, cin), nn.SiLU(), nn.Conv2d(cin, cout, 3, 1, 1)
-        )
+        self.first = nn.Sequential(nn.GroupNorm(32, cin), nn.SiLU(), nn.Conv2d(cin, cout, 3, 1, 1))
         self.noise = nn.Linear(emb, cout)
         self.second = nn.Sequential(
             nn.GroupNorm(32, cout),
@@ -41,9 +37,7 @@ class Block(nn.Module):
             nn.Conv2d(cout, cout, 3, 1, 1),
         )
         self.skip = nn.Conv2d(cin, cout, 1) if cin != cout else nn.Identity()
-        self.attention = (
-            nn.MultiheadAttention(cout, 4, batch_first=True) if attention else None
-        )
+        self.attention = nn.MultiheadAttention(cout, 4, batch_first=True) if attention else None
         self.norm = nn.GroupNorm(32, cout) if attention else None
 
     def forward(self, x, e):
@@ -76,18 +70,14 @@ class SR3(nn.Module):
         for i, m in reversed(list(enumerate(mults))):
             for j in range(3):
                 self.ups.append(
-                    Block(
-                        c + sizes.pop(), width * m, emb, attention=i == len(mults) - 1
-                    )
+                    Block(c + sizes.pop(), width * m, emb, attention=i == len(mults) - 1)
                 )
                 c = width * m
             if i:
                 self.ups.append(
                     nn.Sequential(nn.Upsample(scale_factor=2), nn.Conv2d(c, c, 3, 1, 1))
                 )
-        self.out = nn.Sequential(
-            nn.GroupNorm(32, c), nn.SiLU(), nn.Conv2d(c, 3, 3, 1, 1)
-        )
+        self.out = nn.Sequential(nn.GroupNorm(32, c), nn.SiLU(), nn.Conv2d(c, 3, 3, 1, 1))
 
     def forward(self, low, noisy, level):
         e = self.embed(level)
@@ -98,10 +88,7 @@ class SR3(nn.Module):
             kept.append(h)
         h = self.middle(h, e)
         for layer in self.ups:
-            if isinstance(layer, Block):
-                h = layer(torch.cat([h, kept.pop()], 1), e)
-            else:
-                h = layer(h)
+            h = layer(torch.cat([h, kept.pop()], 1), e) if isinstance(layer, Block) else layer(h)
         return self.out(h)
 
 
@@ -116,10 +103,7 @@ class Diffusion:
         t = torch.randint(0, self.steps, (len(high),), device=high.device)
         bar = self.bar[t]
         eps = torch.randn_like(high)
-        noisy = (
-            bar.sqrt()[:, None, None, None] * high
-            + (1 - bar).sqrt()[:, None, None, None] * eps
-        )
+        noisy = bar.sqrt()[:, None, None, None] * high + (1 - bar).sqrt()[:, None, None, None] * eps
         return F.l1_loss(net(low, noisy, bar.sqrt()), eps)
 
     @torch.no_grad()
@@ -128,18 +112,14 @@ class Diffusion:
         for t in reversed(range(self.steps)):
             level = self.bar[t].sqrt().expand(len(low))
             eps = net(low, x, level)
-            x = (x - self.beta[t] / (1 - self.bar[t]).sqrt() * eps) / self.alpha[
-                t
-            ].sqrt()
+            x = (x - self.beta[t] / (1 - self.bar[t]).sqrt() * eps) / self.alpha[t].sqrt()
             if t:
                 x = x + self.beta[t].sqrt() * torch.randn_like(x)
         return x
 
 
 def faces(n, device):
-    high = F.interpolate(
-        torch.randn(n, 3, 20, 20, device=device), size=(128, 128), mode="bicubic"
-    )
+    high = F.interpolate(torch.randn(n, 3, 20, 20, device=device), size=(128, 128), mode="bicubic")
     high = high.tanh()
     low = F.interpolate(F.avg_pool2d(high, 4), size=(128, 128), mode="bicubic")
     return low, high

@@ -10,9 +10,7 @@ from transformers import (
     set_seed,
 )
 
-TAGS = ["O"] + [
-    f"{p}-{k}" for k in ("PER", "ORG", "LOC", "PRODUCT") for p in ("B", "I")
-]
+TAGS = ["O"] + [f"{p}-{k}" for k in ("PER", "ORG", "LOC", "PRODUCT") for p in ("B", "I")]
 VOCAB, LENGTH = 30522, 256
 
 

@@ -39,9 +39,7 @@ class Tell(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **kwargs):
         if torch.cuda.is_available() and logs and "loss" in logs:
             used = torch.cuda.memory_allocated() / 2**30
-            print(
-                f"step {state.global_step}: loss {logs['loss']:.3f}, {used:.2f} GiB held"
-            )
+            print(f"step {state.global_step}: loss {logs['loss']:.3f}, {used:.2f} GiB held")
 
 
 def main():

@@ -24,9 +24,7 @@ class Recordings(Dataset):
         samples = int(self.seconds[i] * RATE)
         digits = torch.randint(5, 15, (max(3, int(self.seconds[i] * 3)),), generator=g)
         t = torch.arange(samples) / RATE
-        which = (torch.arange(samples) * len(digits) // samples).clamp(
-            max=len(digits) - 1
-        )
+        which = (torch.arange(samples) * len(digits) // samples).clamp(max=len(digits) - 1)
         wave = torch.sin(2 * torch.pi * (120.0 + 40.0 * digits[which]) * t)
         return {
             "input_values": wave + 0.1 * torch.randn(samples, generator=g),
@@ -35,18 +33,13 @@ class Recordings(Dataset):
 
 
 def collate(rows):
-    waves = [
-        (r["input_values"] - r["input_values"].mean()) / r["input_values"].std()
-        for r in rows
-    ]
+    waves = [(r["input_values"] - r["input_values"].mean()) / r["input_values"].std() for r in rows]
     sizes = torch.tensor([len(w) for w in waves])
     padded = pad_sequence(waves, batch_first=True)
     return {
         "input_values": padded,
         "attention_mask": (torch.arange(padded.size(1))[None] < sizes[:, None]).long(),
-        "labels": pad_sequence(
-            [r["labels"] for r in rows], batch_first=True, padding_value=-100
-        ),
+        "labels": pad_sequence([r["labels"] for r in rows], batch_first=True, padding_value=-100),
     }
 
 

@@ -3,8 +3,8 @@
 import math
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 SIDE = 96
 LATENT = 64
@@ -70,9 +70,9 @@ class VampVAE(nn.Module):
         mean, logvar = self.encode(x)
         z = mean + torch.randn_like(mean) * (0.5 * logvar).exp()
         logits = self.decoder(self.lift(z))
-        reconstruction = F.binary_cross_entropy_with_logits(
-            logits, x, reduction="none"
-        ).sum((1, 2, 3))
+        reconstruction = F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(
+            (1, 2, 3)
+        )
         kl = log_normal(z, mean, logvar).sum(-1) - self.log_prior(z)
         return reconstruction, kl
 
@@ -95,9 +95,7 @@ def main():
         loss.backward()
         optimizer.step()
         if step % 10 == 0:
-            print(
-                f"step {step} re {reconstruction.mean():.1f} kl {kl.mean():.2f} beta {beta:.2f}"
-            )
+            print(f"step {step} re {reconstruction.mean():.1f} kl {kl.mean():.2f} beta {beta:.2f}")
 
     model.eval()
     with torch.no_grad():
