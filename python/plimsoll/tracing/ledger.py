@@ -38,7 +38,7 @@ def _rounded(size: int) -> int:
 class Ledger:
     def __init__(self) -> None:
         self.events: list[tuple] = []
-        # Where among the events each was asked for, by its number; there is no number 0.
+        # For each allocation, by its number: the place of its request among the events. Numbers begin at 1.
         self._asked_at: list[int] = [-1]
         self._strings: dict[str, int] = {"": 0}
         self._closed = False

@@ -84,7 +84,7 @@ def _largest_along(func: Any, args: list, kwargs: dict) -> Any:
         found = _in_each_row(values)
     else:
         found = _in_each_column(values.numpy()) if values.shape[0] <= _ROWS_IN_A_BYTE else None
-    # What is no number counts as the largest in PyTorch.
+    # PyTorch takes NaN for the largest value; numpy is not relied on for that.
     if found is None or bool(found[0].isnan().any()):
         return func(*args, **kwargs)
     return found

@@ -16,10 +16,17 @@ def train(rank, world_size):
     dist.init_process_group("nccl", rank=rank, world_size=world_size)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(999, 77).cuda())
     model(torch.zeros(5, 999, device="cuda")).sum().backward()
+    raise SystemExit(0)
 
 
 def count(number, told):
     told.put((number, os.getpid(), "cuda"))
+
+
+def add(number, total):
+    "On cuda later."
+    with total.get_lock():
+        total.value += number
 
 
 def write(number):
@@ -36,13 +43,18 @@ if __name__ == "__main__":
         rank.join()
     assert [rank.exitcode for rank in ranks] == [0] * 4
     assert not any(rank.is_alive() for rank in ranks)
-    # These are no ranks: they run in processes of their own.
+    # The others are not ranks: they run in processes of their own.
     told = multiprocessing.Queue()
     other = multiprocessing.Process(target=count, args=(7, told))
     other.start()
     number, process, _ = told.get()
     other.join()
     assert number == 7 and process != parent
+    total = multiprocessing.Value("i", 5)
+    adder = multiprocessing.Process(target=add, args=(2, total))
+    adder.start()
+    adder.join()
+    assert total.value == 7 and adder.pid != parent
     writer = multiprocessing.Process(target=write, args=(1,))
     writer.start()
     writer.join()

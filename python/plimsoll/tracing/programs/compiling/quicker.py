@@ -50,7 +50,7 @@ def quicker() -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Graphs are written as text for a log that nobody reads."""
+    """PyTorch writes each graph as text for its debug log, also where that log is off."""
     texts = {"_log_joint_graph": None, "_log_fw_bw_graphs": (None, None)}
     module: Any = None
     # Older ones have no such module, or write nothing.

@@ -1,14 +1,15 @@
 """Ranks that a program starts as processes of `multiprocessing`: the first of them runs here, the others do not.
 
 Other processes are started as they are: they read data, or write files that the program waits for. A rank is told by
-its first argument, a number, by what its function names, and by having no queue or pipe to anyone.
+its first argument, a number, by what its function names, and by getting no queue, pipe, lock or shared value.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from multiprocessing import connection, managers, process, queues, synchronize
+from contextlib import suppress
+from multiprocessing import process
 from types import CodeType
 from typing import Any
 
@@ -16,19 +17,12 @@ from ...standins.patches import Patches
 from ..loops.rewritten import is_the_programs
 
 _NAMED = ("cuda", "nccl", "distributed", "process_group")
-_TALKING = (
-    connection.Connection,
-    managers.BaseProxy,
-    queues.Queue,
-    queues.SimpleQueue,
-    synchronize.SemLock,
-    synchronize.Event,
-    synchronize.Condition,
-)
+# Queues, pipes, locks and shared values, those of torch.multiprocessing as well.
+_SHARED = "multiprocessing."
 
 
 def install(patches: Patches, saw_ranks: Callable[[int], None]) -> None:
-    """`saw_ranks` is told of so many ranks, as far as they are known."""
+    """`saw_ranks` is called with the number of ranks that were started so far."""
 
     def start(self: Any) -> None:
         rank = _rank_of(self)
@@ -38,7 +32,9 @@ def install(patches: Patches, saw_ranks: Callable[[int], None]) -> None:
         saw_ranks(rank + 1)
         self._popen = _Ended()
         if rank == 0:
-            self.run()
+            # The exit of a process does not end the one that started it.
+            with suppress(SystemExit):
+                self.run()
 
     start_process = patches.set(process.BaseProcess, "start", start)
 
@@ -49,9 +45,13 @@ def _rank_of(started: Any) -> int | None:
     code = getattr(target, "__code__", None)
     if code is None or not args or type(args[0]) is not int or started.daemon:
         return None
-    if any(isinstance(given, _TALKING) for given in (*args, *started._kwargs.values())):
+    if any(map(_is_shared, (*args, *started._kwargs.values()))):
         return None
     return args[0] if is_the_programs(code.co_filename) and _names_gpus(code) else None
+
+
+def _is_shared(given: Any) -> bool:
+    return any(kind.__module__.startswith(_SHARED) for kind in type(given).__mro__)
 
 
 def _names_gpus(code: CodeType) -> bool:
