@@ -122,6 +122,39 @@ describe('shuffledStreams', () => {
     for (const one of orders) expect(replay(one).peakAllocatedBytes).toBeLessThanOrEqual(55 * MiB);
   });
 
+  it('asks for the state of an optimizer in the first step, whichever batch comes first', () => {
+    const builder = new EventStreamBuilder();
+    const state: number[] = [];
+    // A loader that fetches a batch ahead: nothing is left by its first part.
+    builder.mark('batch:0');
+    let ahead = builder.alloc(512);
+    for (const size of growing) {
+      builder.mark('batch:0');
+      const next = builder.alloc(512);
+      const gradients = builder.alloc(size * MiB);
+      if (state.length === 0) {
+        state.push(...Array.from({ length: 40 }, () => builder.alloc(3 * MiB)));
+      }
+      builder.free(gradients);
+      builder.free(ahead);
+      ahead = next;
+    }
+    builder.mark('batch:0');
+    builder.free(ahead);
+    builder.mark('batch:1');
+    for (const one of state) builder.free(one);
+    const orders = [...shuffledStreams(builder.finish())];
+    expect(orders).toHaveLength(10);
+    const firsts = orders.map((one) => {
+      const large = asked(one).filter((bytes) => bytes >= MiB);
+      expect(large.slice(1, 41)).toEqual(Array.from({ length: 40 }, () => 3 * MiB));
+      expect(large).toHaveLength(growing.length + 40);
+      expect(replay(one).allocator.allocatedBytes).toBe(0);
+      return large[0];
+    });
+    expect(new Set(firsts).size).toBeGreaterThan(2);
+  });
+
   it('is nothing without marks, with few batches or equal ones, or where streams wait for one another', () => {
     const streams = training(growing);
     const waits = new EventStreamBuilder();

@@ -14,6 +14,8 @@ const fewBlocks = 8;
  * for a report, or its own tensors after the last one.
  */
 const fewShare = 1 / 32;
+/** No event. */
+const none = -1;
 const batchMark = /^batch:(\d+)$/;
 
 /** Consecutive events that may change places with others of the same pass through a loader. */
@@ -32,6 +34,16 @@ interface Pass {
   readonly fixed: readonly Part[];
   /** Frees of what is held longer than `furthest`, by event: such slots are freed after the last batch. */
   readonly late: ReadonlyMap<number, number>;
+  readonly once?: Once | undefined;
+}
+
+/** What the first step asks for and later ones use again, such as the state of an optimizer: it stays in the first. */
+interface Once {
+  readonly part: Part;
+  /** The events that ask for it. */
+  readonly events: ReadonlySet<number>;
+  /** How many events of its part follow the last of them; as many do in other parts, since steps end alike. */
+  readonly after: number;
 }
 
 /**
@@ -72,7 +84,7 @@ function passesOf({ marks }: EventStream): number[][] {
 /** The parts of a pass, of as few batches as can be; `end` is where the next pass begins. */
 function passOf(stream: EventStream, starts: readonly number[], end: number): Pass | undefined {
   const { allocatedIn, freedAt } = lives(stream, starts);
-  const begins = [starts[0] ?? 0, ...beginsOf(starts, allocatedIn, freedAt)];
+  const begins = [starts[0] ?? 0, ...beginsOf(starts, allocatedIn, freedAt, end)];
   const parts = begins.map((from, at) => ({
     from,
     to: begins[at + 1] ?? end,
@@ -82,6 +94,7 @@ function passOf(stream: EventStream, starts: readonly number[], end: number): Pa
   const { sizes, few } = sizesIn(stream, parts[0]?.from ?? end, end);
   const late = new Map<number, number>();
   const held = parts.map(() => 0);
+  const outlive = parts.map((): number[] => []);
   let lateBytes = 0;
   const slots = Array.from(allocatedIn.keys(), (slot) => ({ slot, freed: freedAt[slot] ?? end }));
   for (const { slot, freed } of slots.toSorted((a, b) => a.freed - b.freed)) {
@@ -91,6 +104,7 @@ function passOf(stream: EventStream, starts: readonly number[], end: number): Pa
     const from = batchOf(begins, starts[batch] ?? 0);
     if (freed >= end) {
       held[from] = (held[from] ?? 0) + size;
+      outlive[from]?.push(slot);
       continue;
     }
     const to = batchOf(begins, freed);
@@ -111,7 +125,30 @@ function passOf(stream: EventStream, starts: readonly number[], end: number): Pa
     .findIndex((bytes, at) => bytes > few && at + 3 + furthest > held.length);
   const moves = keeps < 0 ? parts.length - 1 : keeps + 1;
   if (moves < leastParts || lateBytes > few) return undefined;
-  return { parts: parts.slice(0, moves), fixed: parts.slice(moves), late };
+  const moving = parts.slice(0, moves);
+  return { parts: moving, fixed: parts.slice(moves), late, once: onceOf(stream, moving, outlive, held) };
+}
+
+/** Of one of the first parts, where those that follow hold on to much less: they find it there. */
+function onceOf(
+  { kind, slot }: EventStream,
+  parts: readonly Part[],
+  outlive: readonly (readonly number[])[],
+  held: readonly number[],
+): Once | undefined {
+  const which = (held[0] ?? 0) > (held[1] ?? 0) ? 0 : 1;
+  const part = parts[which];
+  const others = parts.map((_, at) => (at === which ? 0 : (held[at] ?? 0)));
+  if (part === undefined || (held[which] ?? 0) <= 2 * Math.max(...others)) return undefined;
+  const slots = new Set(outlive[which]);
+  const events = new Set<number>();
+  let last = part.from;
+  for (let at = part.from; at < part.to; at += 1) {
+    if (kind[at] !== eventKind.alloc || !slots.has(slot[at] ?? 0)) continue;
+    events.add(at);
+    last = at;
+  }
+  return { part, events, after: part.to - last - 1 };
 }
 
 /** By slot: its bytes, of those that are asked for here; and what few are of the most that is live of them. */
@@ -145,18 +182,21 @@ function beginsOf(
   starts: readonly number[],
   allocatedIn: Int32Array,
   freedAt: readonly (number | undefined)[],
+  end: number,
 ): number[] {
   const change = new Int32Array(starts.length + 1);
   for (const [slot, batch] of allocatedIn.entries()) {
     const freed = freedAt[slot];
-    if (batch < 0 || freed === undefined) continue;
+    // What outlives the pass, such as the state of an optimizer, is held at each later place alike.
+    if (batch < 0 || freed === undefined || freed >= end) continue;
     change[batch + 1] = (change[batch + 1] ?? 0) + 1;
     const until = batchOf(starts, freed) + 1;
     change[until] = (change[until] ?? 0) - 1;
   }
   let sum = 0;
   const left = Array.from(change, (more) => (sum += more)).slice(0, starts.length);
-  const usual = 2 * Math.min(...left.slice(1)) + fewBlocks;
+  // At the last place, where no batch follows, all that is left outlives the pass.
+  const usual = 2 * Math.min(...left.slice(1, -1)) + fewBlocks;
   return starts.filter((_, batch) => batch > 0 && (left[batch] ?? 0) <= usual);
 }
 
@@ -197,7 +237,7 @@ function inAnotherOrder(
   const free = (slot: number) => {
     from.push(-1 - slot);
   };
-  for (const { parts, fixed, late } of passes) {
+  for (const { parts, fixed, late, once } of passes) {
     /** The events of a part; it frees what those before it now have left. */
     const append = (part: Part, to: number, leftBy: (distance: number) => readonly number[]) => {
       const frees = new Map<number, readonly number[]>();
@@ -208,15 +248,21 @@ function inAnotherOrder(
           frees.set(event, slots.slice(at, at === events.length - 1 ? slots.length : at + 1));
         }
       }
+      const asksAt = part === first ? part.to - 1 - (moved?.after ?? 0) : none;
       for (let at = part.from; at < to; at += 1) {
+        if (moved?.events.has(at)) continue;
         const slots = frees.get(at);
         if (slots !== undefined) slots.forEach(free);
         else if (!late.has(at)) from.push(at);
+        if (at === asksAt) from.push(...(moved?.events ?? []));
       }
     };
     copy(done, parts[0]?.from ?? done);
     const order = [...shuffled(parts, random), ...fixed];
     const last = order.at(-1);
+    // A loader that fetches a batch ahead has a first part without a step.
+    const first = once && order.find((part) => part !== last && part.to - part.from > once.after);
+    const moved = first === undefined || first === once?.part ? undefined : once;
     for (const [at, part] of order.entries()) {
       if (part === last) {
         // What nothing is left for that would free it.
