@@ -126,7 +126,12 @@ function passOf(stream: EventStream, starts: readonly number[], end: number): Pa
   const moves = keeps < 0 ? parts.length - 1 : keeps + 1;
   if (moves < leastParts || lateBytes > few) return undefined;
   const moving = parts.slice(0, moves);
-  return { parts: moving, fixed: parts.slice(moves), late, once: onceOf(stream, moving, outlive, held) };
+  return {
+    parts: moving,
+    fixed: parts.slice(moves),
+    late,
+    once: onceOf(stream, moving, outlive, held),
+  };
 }
 
 /** Of one of the first parts, where those that follow hold on to much less: they find it there. */
