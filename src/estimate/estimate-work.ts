@@ -1,8 +1,10 @@
 import type { KnownModel } from '../model/types.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { knownEstimate } from './formula/known-estimate.js';
+import { type FindCapacity, type LeastCapacity, safeCapacity } from './least-capacity.js';
 import { type ReadSource, readSource } from './model-source.js';
 import type { Parallel } from './parallel.js';
+import type { EventStream } from './trace/event-stream.js';
 import type { Trace } from './trace/trace-file.js';
 import { tracedEstimate } from './trace/traced-estimate.js';
 import type { Estimate, Workload } from './types.js';
@@ -29,18 +31,49 @@ export interface ReadTask {
   readonly path: string;
 }
 
+/** The part of an estimate that a second core can do: with a million events it takes some seconds. */
+export interface LeastCapacityTask {
+  readonly kind: 'least-capacity';
+  readonly stream: EventStream;
+  /** The most that was granted without a limit. */
+  readonly uncappedBytes: number;
+}
+
+/** Events. A shorter one is done before another thread has started. */
+const longStream = 100_000;
+
+export type AnyTask = EstimateTask | ReadTask | LeastCapacityTask;
+export type AnyAnswer = Estimate | ReadSource | LeastCapacity;
+
 /** Who does that work: this thread, or threads of their own. */
 export interface EstimateWork {
   (task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
   (task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;
+  (task: LeastCapacityTask, signal?: AbortSignal): Promise<LeastCapacity>;
 }
 
 /** For programs that have nothing else to do meanwhile. */
 export function inThisThread(task: EstimateTask): Promise<Estimate>;
 export function inThisThread(task: ReadTask): Promise<ReadSource>;
-export function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource>;
-export async function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource> {
+export function inThisThread(task: LeastCapacityTask): Promise<LeastCapacity>;
+export function inThisThread(task: AnyTask): Promise<AnyAnswer>;
+export function inThisThread(task: AnyTask): Promise<AnyAnswer> {
+  return answerOf(task, safeCapacity);
+}
+
+/** The same, where another thread may find the least capacity meanwhile. */
+export async function inTwoThreads(task: AnyTask, beside: EstimateWork): Promise<AnyAnswer> {
+  return answerOf(task, (stream, uncappedBytes) =>
+    stream.length < longStream
+      ? safeCapacity(stream, uncappedBytes)
+      : beside({ kind: 'least-capacity', stream, uncappedBytes }),
+  );
+}
+
+async function answerOf(task: AnyTask, findCapacity: FindCapacity): Promise<AnyAnswer> {
   if (task.kind === 'read') return readSource(task.path);
-  if (task.kind === 'trace') return tracedEstimate(task.trace, task.gpu, task.parallel);
+  if (task.kind === 'trace')
+    return tracedEstimate(task.trace, task.gpu, task.parallel, findCapacity);
+  if (task.kind === 'least-capacity') return safeCapacity(task.stream, task.uncappedBytes);
   return knownEstimate(task.model, task.workload, task.gpu);
 }

@@ -28,6 +28,9 @@ export interface LeastCapacity {
   readonly replays: number;
 }
 
+/** Finds what a stream needs at least, where it is known what it is granted without a limit. */
+export type FindCapacity = (stream: EventStream, uncappedBytes: number) => Promise<LeastCapacity>;
+
 interface SearchOptions {
   readonly safeOnly?: boolean;
   /** With `safeOnly`: every cap is decided while no more events than this are replayed. */
@@ -103,6 +106,10 @@ export async function leastCapacity(
   }
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
 }
+
+/** What is safe, and nothing more: see `safeOnly`. */
+export const safeCapacity: FindCapacity = (stream, uncappedBytes) =>
+  leastCapacity(stream, {}, { safeOnly: true, uncappedBytes });
 
 function uncappedOf(stream: EventStream, settings: Partial<AllocatorSettings>): number {
   const { allocator } = replay(stream, { ...settings, garbageCollectionThreshold: 0 });

@@ -20,7 +20,7 @@ export function workloadMachine(
     gpus: settings.gpus,
     gpusHere: () => gpusHere(settings),
     hostBytes: totalmem(),
-    work: openEstimateWork().work,
+    work: openEstimateWork({ allCores: true }).work,
     wording: optionWording,
   };
 }

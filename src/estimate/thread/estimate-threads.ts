@@ -1,6 +1,14 @@
 import { Worker } from 'node:worker_threads';
 import { Failure } from '../../failure.js';
-import type { EstimateTask, EstimateWork, ReadTask } from '../estimate-work.js';
+import type {
+  AnyAnswer,
+  AnyTask,
+  EstimateTask,
+  EstimateWork,
+  LeastCapacityTask,
+  ReadTask,
+} from '../estimate-work.js';
+import type { LeastCapacity } from '../least-capacity.js';
 import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
 import { onWorkLimit, processSeconds, type WorkLimit } from '../work-limit.js';
@@ -15,6 +23,8 @@ export interface EstimateThreadsOptions {
   /** Of a processor; ten times as much by the clock. */
   readonly timeoutSeconds?: number;
   readonly heapMebibytes?: number;
+  /** Whether a thread may start another, for what can be done at the same time. */
+  readonly inPairs?: boolean;
 }
 
 export interface EstimateThreads {
@@ -31,9 +41,9 @@ const clockTimes = 10;
 const usualHeapMebibytes = 1024;
 
 interface Job {
-  readonly task: EstimateTask | ReadTask;
+  readonly task: AnyTask;
   readonly signal: AbortSignal | undefined;
-  readonly resolve: (answer: Estimate | ReadSource) => void;
+  readonly resolve: (answer: AnyAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -60,6 +70,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
       resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
       // What a test runner or a debugger gave this process is not for its threads.
       execArgv: [],
+      workerData: { mayStartAnother: options.inPairs === true },
     });
     all.add(worker);
     worker.once('exit', () => {
@@ -119,12 +130,10 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
 
   function work(task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
   function work(task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;
-  function work(
-    task: EstimateTask | ReadTask,
-    signal?: AbortSignal,
-  ): Promise<Estimate | ReadSource> {
+  function work(task: LeastCapacityTask, signal?: AbortSignal): Promise<LeastCapacity>;
+  function work(task: AnyTask, signal?: AbortSignal): Promise<AnyAnswer> {
     let forget: (() => void) | undefined;
-    const answer = new Promise<Estimate | ReadSource>((resolve, reject) => {
+    const answer = new Promise<AnyAnswer>((resolve, reject) => {
       if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
       const job = { task, signal, resolve, reject };
       waiting.push(job);

@@ -1,11 +1,10 @@
 import { Failure, type FailureKind } from '../../failure.js';
+import type { AnyAnswer } from '../estimate-work.js';
 import { NoFormula } from '../formula/no-formula.js';
-import type { ReadSource } from '../model-source.js';
-import type { Estimate } from '../types.js';
 
 /** What a thread sends back. Classes do not survive the way, so errors are sent as their parts. */
 export type ThreadAnswer =
-  | { readonly kind: 'done'; readonly answer: Estimate | ReadSource }
+  | { readonly kind: 'done'; readonly answer: AnyAnswer }
   | {
       readonly kind: 'failure';
       readonly failure: {
@@ -29,7 +28,7 @@ export function answerOfError(error: unknown): ThreadAnswer {
 }
 
 /** What was asked for, or the error as it was thrown in the thread. */
-export function readAnswer(answer: ThreadAnswer): Estimate | ReadSource {
+export function readAnswer(answer: ThreadAnswer): AnyAnswer {
   if (answer.kind === 'done') return answer.answer;
   if (answer.kind === 'failure') throw new Failure(answer.failure);
   if (answer.kind === 'no-formula') throw new NoFormula(answer.what);

@@ -9,13 +9,15 @@ const program = new URL('./estimate-thread.js', import.meta.url);
 const maxThreads = 4;
 
 /**
- * Threads for estimates, one core left for the process that started them.
+ * Threads for estimates, one core left for the process that started them; with `allCores` none, for
+ * those that only wait for the answer.
  *
  * @example
  * const { work, close } = openEstimateWork();
  */
-export function openEstimateWork(): EstimateThreads {
+export function openEstimateWork({ allCores = false } = {}): EstimateThreads {
   if (!existsSync(program)) return { work: inThisThread, close: () => Promise.resolve() };
-  const most = Math.max(1, Math.min(maxThreads, availableParallelism() - 1));
-  return estimateThreads({ program, most });
+  const cores = availableParallelism();
+  const most = Math.max(1, Math.min(maxThreads, cores - 1));
+  return estimateThreads({ program, most, inPairs: allCores && cores > 1 });
 }

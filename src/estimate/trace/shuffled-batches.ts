@@ -1,3 +1,4 @@
+import { CopiedEvents } from './copied-events.js';
 import { type EventStream, eventKind } from './event-stream.js';
 import { randomNumbers } from './unsure-kernels.js';
 
@@ -14,8 +15,6 @@ const fewBlocks = 8;
  * for a report, or its own tensors after the last one.
  */
 const fewShare = 1 / 32;
-/** No event. */
-const none = -1;
 const batchMark = /^batch:(\d+)$/;
 
 /** Consecutive events that may change places with others of the same pass through a loader. */
@@ -26,22 +25,31 @@ interface Part {
   readonly left: readonly number[][];
   /** Its own frees of what the part before it left, and the one before that. */
   readonly takes: readonly number[][];
+  /** Those, and its frees of what is held longer, in their order: all else is the same in any order. */
+  readonly changed: number[];
 }
 
 /** One time through a loader: parts that may change places, and those that stay at its end. */
 interface Pass {
   readonly parts: readonly Part[];
   readonly fixed: readonly Part[];
-  /** Frees of what is held longer than `furthest`, by event: such slots are freed after the last batch. */
-  readonly late: ReadonlyMap<number, number>;
+  /** Slots that are held longer than `furthest`: they are freed after the last batch. */
+  readonly late: readonly number[];
   readonly once?: Once | undefined;
+}
+
+/** By slot: the events that ask for it and free it. */
+interface Lives {
+  readonly allocatedAt: Int32Array;
+  /** The length of the stream where nothing frees it. */
+  readonly freedAt: Int32Array;
 }
 
 /** What the first step asks for and later ones use again, such as the state of an optimizer: it stays in the first. */
 interface Once {
   readonly part: Part;
-  /** The events that ask for it. */
-  readonly events: ReadonlySet<number>;
+  /** The events that ask for it, in their order. */
+  readonly events: readonly number[];
   /** How many events of its part follow the last of them; as many do in other parts, since steps end alike. */
   readonly after: number;
 }
@@ -57,8 +65,9 @@ interface Once {
 export function* shuffledStreams(stream: EventStream): Generator<EventStream> {
   // What waits for other streams depends on how many were freed before.
   if (stream.kind.includes(eventKind.use) || stream.kind.includes(eventKind.wait)) return;
+  const lives = livesOf(stream);
   const passes = passesOf(stream).flatMap((starts, at, all) => {
-    const pass = passOf(stream, starts, all[at + 1]?.[0] ?? stream.length);
+    const pass = passOf(stream, lives, starts, all[at + 1]?.[0] ?? stream.length);
     return pass === undefined ? [] : [pass];
   });
   if (!passes.some(({ parts }) => differ(stream, parts))) return;
@@ -82,41 +91,47 @@ function passesOf({ marks }: EventStream): number[][] {
 }
 
 /** The parts of a pass, of as few batches as can be; `end` is where the next pass begins. */
-function passOf(stream: EventStream, starts: readonly number[], end: number): Pass | undefined {
-  const { allocatedIn, freedAt } = lives(stream, starts);
-  const begins = [starts[0] ?? 0, ...beginsOf(starts, allocatedIn, freedAt, end)];
+function passOf(
+  stream: EventStream,
+  lives: Lives,
+  starts: readonly number[],
+  end: number,
+): Pass | undefined {
+  const begin = starts[0] ?? 0;
+  const begins = [begin, ...beginsOf(stream, lives, starts, end)];
   const parts = begins.map((from, at) => ({
     from,
     to: begins[at + 1] ?? end,
     left: Array.from({ length: furthest }, (): number[] => []),
     takes: Array.from({ length: furthest }, (): number[] => []),
+    changed: Array.of<number>(),
   }));
-  const { sizes, few } = sizesIn(stream, parts[0]?.from ?? end, end);
-  const late = new Map<number, number>();
+  const { bytesAt, few } = askedIn(stream, lives, begin, end);
+  const late: number[] = [];
   const held = parts.map(() => 0);
   const outlive = parts.map((): number[] => []);
   let lateBytes = 0;
-  const slots = Array.from(allocatedIn.keys(), (slot) => ({ slot, freed: freedAt[slot] ?? end }));
-  for (const { slot, freed } of slots.toSorted((a, b) => a.freed - b.freed)) {
-    const batch = allocatedIn[slot] ?? -1;
-    if (batch < 0) continue;
-    const size = sizes[slot] ?? 0;
-    const from = batchOf(begins, starts[batch] ?? 0);
-    if (freed >= end) {
-      held[from] = (held[from] ?? 0) + size;
-      outlive[from]?.push(slot);
-      continue;
-    }
-    const to = batchOf(begins, freed);
-    if (to === from) continue;
-    // What is kept until the end does not depend on what follows.
-    if (to - from > furthest && to === parts.length - 1) continue;
-    if (to - from > furthest) {
-      late.set(freed, slot);
-      lateBytes += size;
-    } else {
-      parts[from]?.left[to - from - 1]?.push(slot);
-      parts[to]?.takes[to - from - 1]?.push(freed);
+  for (let at = begin; at < end; at += 1) {
+    const slot = stream.slot[at] ?? 0;
+    const allocated = lives.allocatedAt[slot] ?? 0;
+    if (allocated < begin) continue;
+    const from = batchOf(begins, allocated);
+    if (stream.kind[at] === eventKind.alloc && (lives.freedAt[slot] ?? end) >= end) {
+      held[from] = (held[from] ?? 0) + bytesAt(at);
+      outlive[from]?.push(at);
+    } else if (stream.kind[at] === eventKind.free) {
+      const to = batchOf(begins, at);
+      if (to === from) continue;
+      // What is kept until the end does not depend on what follows.
+      if (to - from > furthest && to === parts.length - 1) continue;
+      if (to - from > furthest) {
+        late.push(slot);
+        lateBytes += bytesAt(allocated);
+      } else {
+        parts[from]?.left[to - from - 1]?.push(slot);
+        parts[to]?.takes[to - from - 1]?.push(at);
+      }
+      parts[to]?.changed.push(at);
     }
   }
   // The last batches keep what others leave to the next: in another place they would keep it as well.
@@ -130,13 +145,12 @@ function passOf(stream: EventStream, starts: readonly number[], end: number): Pa
     parts: moving,
     fixed: parts.slice(moves),
     late,
-    once: onceOf(stream, moving, outlive, held),
+    once: onceOf(moving, outlive, held),
   };
 }
 
 /** Of one of the first parts, where those that follow hold on to much less: they find it there. */
 function onceOf(
-  { kind, slot }: EventStream,
   parts: readonly Part[],
   outlive: readonly (readonly number[])[],
   held: readonly number[],
@@ -145,31 +159,23 @@ function onceOf(
   const part = parts[which];
   const others = parts.map((_, at) => (at === which ? 0 : (held[at] ?? 0)));
   if (part === undefined || (held[which] ?? 0) <= 2 * Math.max(...others)) return undefined;
-  const slots = new Set(outlive[which]);
-  const events = new Set<number>();
-  let last = part.from;
-  for (let at = part.from; at < part.to; at += 1) {
-    if (kind[at] !== eventKind.alloc || !slots.has(slot[at] ?? 0)) continue;
-    events.add(at);
-    last = at;
-  }
-  return { part, events, after: part.to - last - 1 };
+  const events = outlive[which] ?? [];
+  return { part, events, after: part.to - (events.at(-1) ?? part.from) - 1 };
 }
 
-/** By slot: its bytes, of those that are asked for here; and what few are of the most that is live of them. */
-function sizesIn({ kind, slot, bytes, slots }: EventStream, begin: number, end: number) {
-  const sizes = new Float64Array(slots);
+/** How many bytes an event asks for, and what few are of the most that is live of those asked for here. */
+function askedIn({ kind, slot, bytes }: EventStream, lives: Lives, begin: number, end: number) {
+  const bytesAt = (at: number) => bytes[at] ?? 0;
   let live = 0;
   let most = 0;
   for (let at = begin; at < end; at += 1) {
-    const one = slot[at] ?? 0;
+    const allocated = lives.allocatedAt[slot[at] ?? 0] ?? 0;
     if (kind[at] === eventKind.alloc) {
-      sizes[one] = bytes[at] ?? 0;
-      live += bytes[at] ?? 0;
+      live += bytesAt(at);
       most = Math.max(most, live);
-    } else if (kind[at] === eventKind.free) live -= sizes[one] ?? 0;
+    } else if (kind[at] === eventKind.free && allocated >= begin) live -= bytesAt(allocated);
   }
-  return { sizes, few: most * fewShare };
+  return { bytesAt, few: most * fewShare };
 }
 
 /** Whether parts ask for more or less than others. */
@@ -184,17 +190,18 @@ function differ({ kind, bytes }: EventStream, parts: readonly Part[]): boolean {
 
 /** Where other batches may follow: no more is left than usual. In between, gradients of several are added up. */
 function beginsOf(
+  { kind, slot }: EventStream,
+  { freedAt }: Lives,
   starts: readonly number[],
-  allocatedIn: Int32Array,
-  freedAt: readonly (number | undefined)[],
   end: number,
 ): number[] {
   const change = new Int32Array(starts.length + 1);
-  for (const [slot, batch] of allocatedIn.entries()) {
-    const freed = freedAt[slot];
+  for (let at = starts[0] ?? end; at < end; at += 1) {
+    const freed = freedAt[slot[at] ?? 0] ?? end;
     // What outlives the pass, such as the state of an optimizer, is held at each later place alike.
-    if (batch < 0 || freed === undefined || freed >= end) continue;
-    change[batch + 1] = (change[batch + 1] ?? 0) + 1;
+    if (kind[at] !== eventKind.alloc || freed >= end) continue;
+    const next = batchOf(starts, at) + 1;
+    change[next] = (change[next] ?? 0) + 1;
     const until = batchOf(starts, freed) + 1;
     change[until] = (change[until] ?? 0) - 1;
   }
@@ -205,16 +212,14 @@ function beginsOf(
   return starts.filter((_, batch) => batch > 0 && (left[batch] ?? 0) <= usual);
 }
 
-/** By slot: the batch that asks for it, -1 where none does, and the event that frees it. */
-function lives({ kind, slot, length, slots }: EventStream, starts: readonly number[]) {
-  const allocatedIn = new Int32Array(slots).fill(-1);
-  const freedAt: (number | undefined)[] = [];
-  for (let at = starts[0] ?? 0; at < length; at += 1) {
-    const one = slot[at] ?? 0;
-    if (kind[at] === eventKind.free) freedAt[one] = at;
-    else if (kind[at] === eventKind.alloc) allocatedIn[one] = batchOf(starts, at);
+function livesOf({ kind, slot, length, slots }: EventStream): Lives {
+  const allocatedAt = new Int32Array(slots);
+  const freedAt = new Int32Array(slots).fill(length);
+  for (let at = 0; at < length; at += 1) {
+    if (kind[at] === eventKind.alloc) allocatedAt[slot[at] ?? 0] = at;
+    else if (kind[at] === eventKind.free) freedAt[slot[at] ?? 0] = at;
   }
-  return { allocatedIn, freedAt };
+  return { allocatedAt, freedAt };
 }
 
 function batchOf(starts: readonly number[], at: number): number {
@@ -233,81 +238,59 @@ function inAnotherOrder(
   passes: readonly Pass[],
   random: () => number,
 ): EventStream {
-  /** Of each event of the new order: the one that it was; below 0 the free of what another part left, by its slot. */
-  const from: number[] = [];
+  const events = new CopiedEvents(stream);
   let done = 0;
-  const copy = (begin: number, end: number) => {
-    for (let at = begin; at < end; at += 1) from.push(at);
-  };
-  const free = (slot: number) => {
-    from.push(-1 - slot);
-  };
   for (const { parts, fixed, late, once } of passes) {
-    /** The events of a part; it frees what those before it now have left. */
-    const append = (part: Part, to: number, leftBy: (distance: number) => readonly number[]) => {
-      const frees = new Map<number, readonly number[]>();
-      for (const [which, events] of part.takes.entries()) {
-        const slots = leftBy(which + 1);
-        if (events.length === 0) slots.forEach(free);
-        for (const [at, event] of events.entries()) {
-          frees.set(event, slots.slice(at, at === events.length - 1 ? slots.length : at + 1));
-        }
-      }
-      const asksAt = part === first ? part.to - 1 - (moved?.after ?? 0) : none;
-      for (let at = part.from; at < to; at += 1) {
-        if (moved?.events.has(at)) continue;
-        const slots = frees.get(at);
-        if (slots !== undefined) slots.forEach(free);
-        else if (!late.has(at)) from.push(at);
-        if (at === asksAt) from.push(...(moved?.events ?? []));
-      }
-    };
-    copy(done, parts[0]?.from ?? done);
+    events.copy(done, parts[0]?.from ?? done);
     const order = [...shuffled(parts, random), ...fixed];
     const last = order.at(-1);
     // A loader that fetches a batch ahead has a first part without a step.
     const first = once && order.find((part) => part !== last && part.to - part.from > once.after);
     const moved = first === undefined || first === once?.part ? undefined : once;
+    /** The events of a part; it frees what those before it now have left. */
+    const append = (part: Part, to: number, leftBy: (distance: number) => readonly number[]) => {
+      const frees = new Map<number, readonly number[]>();
+      for (const [which, taken] of part.takes.entries()) {
+        const slots = leftBy(which + 1);
+        if (taken.length === 0) events.free(slots);
+        for (const [at, event] of taken.entries()) {
+          frees.set(event, slots.slice(at, at === taken.length - 1 ? slots.length : at + 1));
+        }
+      }
+      const changed =
+        part === moved?.part
+          ? [...part.changed, ...moved.events].toSorted((a, b) => a - b)
+          : part.changed;
+      const copyUntil = (end: number) => {
+        for (; (changed[next] ?? end) < end; next += 1) {
+          const event = changed[next] ?? end;
+          events.copy(from, event);
+          events.free(frees.get(event) ?? []);
+          from = event + 1;
+        }
+        events.copy(from, end);
+        from = end;
+      };
+      let next = 0;
+      let { from } = part;
+      if (part === first && moved !== undefined) {
+        copyUntil(part.to - moved.after);
+        for (const event of moved.events) events.copy(event, event + 1);
+      }
+      copyUntil(to);
+    };
     for (const [at, part] of order.entries()) {
       if (part === last) {
         // What nothing is left for that would free it.
         const [, ...beyond] = order[at - 1]?.left ?? [];
-        [...late.values(), ...beyond.flat()].forEach(free);
+        events.free([...late, ...beyond.flat()]);
       }
       done = part === last ? Math.max(part.from, ...part.takes.flat().map((e) => e + 1)) : part.to;
       append(part, done, (distance) => order[at - distance]?.left[distance - 1] ?? []);
     }
   }
-  copy(done, stream.length);
-  return {
-    ...stream,
-    ...eventsIn(stream, from),
-    // Parts are as long as those that they take the place of, or nearly.
-    marks: stream.marks.map(({ at, name }) => ({ at: Math.min(at, from.length), name })),
-  };
-}
-
-/** In plain loops: there are hundreds of thousands of events, and ten orders of them. */
-function eventsIn(
-  stream: EventStream,
-  from: readonly number[],
-): Pick<EventStream, 'length' | 'kind' | 'slot' | 'bytes'> {
-  const { length } = from;
-  const kind = new Uint8Array(length);
-  const slot = new Int32Array(length);
-  const bytes = new Float64Array(length);
-  for (let now = 0; now < length; now += 1) {
-    const at = from[now] ?? 0;
-    if (at < 0) {
-      kind[now] = eventKind.free;
-      slot[now] = -1 - at;
-    } else {
-      kind[now] = stream.kind[at] ?? 0;
-      slot[now] = stream.slot[at] ?? 0;
-      bytes[now] = stream.bytes[at] ?? 0;
-    }
-  }
-  return { length, kind, slot, bytes };
+  events.copy(done, stream.length);
+  return events.finish();
 }
 
 function shuffled<T>(values: readonly T[], random: () => number): T[] {

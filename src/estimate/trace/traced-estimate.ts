@@ -1,7 +1,7 @@
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { limitOf, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import { leastCapacity } from '../least-capacity.js';
+import { type FindCapacity, safeCapacity } from '../least-capacity.js';
 import type { Parallel } from '../parallel.js';
 import type { Estimate } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
@@ -28,12 +28,16 @@ export async function tracedEstimate(
   trace: Trace,
   gpu: Gpu,
   parallel: Parallel | undefined = trace.parallel,
+  findCapacity: FindCapacity = safeCapacity,
 ): Promise<Estimate> {
   const traced = withWorkspaceOf(trace, gpu);
   const orders = trace.ragged ? ordersOf(traced, gpu) : [];
   const stream = trace.drawn ? usualOrder(orders, traced) : traced;
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
     replayOn(gpu, stream);
+  const least = findCapacity(stream, uncappedBytes);
+  // Awaited below; what fails first is told.
+  least.catch(() => {});
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
@@ -51,7 +55,7 @@ export async function tracedEstimate(
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
-  const { safeBytes } = await leastCapacity(stream, {}, { safeOnly: true, uncappedBytes });
+  const { safeBytes } = await least;
   return assembleEstimate({
     method: 'trace',
     gpu,

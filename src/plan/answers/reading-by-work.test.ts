@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { EstimateTask } from '../../estimate/estimate-work.js';
-import { type EstimateWork, inThisThread, type ReadTask } from '../../estimate/estimate-work.js';
+import {
+  type AnyAnswer,
+  type AnyTask,
+  type EstimateTask,
+  inThisThread,
+  type LeastCapacityTask,
+  type ReadTask,
+} from '../../estimate/estimate-work.js';
+import type { LeastCapacity } from '../../estimate/least-capacity.js';
 import type { ReadSource } from '../../estimate/model-source.js';
 import type { Estimate } from '../../estimate/types.js';
 import { describeConfig } from '../../model/config/describe-config.js';
@@ -15,20 +22,20 @@ const elsewhere = '/no-such-folder/config.json';
 function machineWith(asked: string[]): AnswerMachine {
   function work(task: EstimateTask): Promise<Estimate>;
   function work(task: ReadTask): Promise<ReadSource>;
-  async function work(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource> {
+  function work(task: LeastCapacityTask): Promise<LeastCapacity>;
+  async function work(task: AnyTask): Promise<AnyAnswer> {
     asked.push(task.kind);
     if (task.kind !== 'read') return inThisThread(task);
     const description = describeConfig({ model_type: 'gpt2', n_layer: 2 }, task.path);
     return { model: { path: task.path, description }, config: task.path };
   }
-  const threads: EstimateWork = work;
   return {
     environment: {},
     folder: '/',
     gpusHere: async () => [],
     hostBytes: 64 * 2 ** 30,
     wording: fieldWording,
-    work: threads,
+    work,
   };
 }
 
