@@ -60,6 +60,8 @@ describe('inTwoThreads', () => {
 
   it('fails where the other thread does', async () => {
     const broken = other([], () => Promise.reject(new Error('ended')));
-    await expect(inTwoThreads({ kind: 'trace', trace: long, gpu }, broken)).rejects.toThrow('ended');
+    await expect(inTwoThreads({ kind: 'trace', trace: long, gpu }, broken)).rejects.toThrow(
+      'ended',
+    );
   });
 });
