@@ -110,6 +110,9 @@ class Watched:
         self.ledger = Ledger()
         self.batch_loop = None
 
+    def steps_since(self, before):
+        return []
+
     def follows_draws(self):
         return True
 

@@ -15,6 +15,7 @@ from ...progress import report_progress
 from .. import ledger as kinds
 from ..choices import trained
 from ..loop import state_tensors
+from .loops.stages import Stages
 from .loops.step_sizes import StepSizes
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
@@ -52,6 +53,7 @@ class Watch:
         self.running = True
         # Steps of each optimizer that exists.
         self.steps_of: dict[int, int] = {}
+        self._stages = Stages()
         # To ask whether two tensors are equal would be an op.
         self._trained: Living[None] = Living()
         self._trains = False
@@ -144,14 +146,24 @@ class Watch:
         self._mark("backward")
 
     def optimizer_made(self, optimizer: Any) -> None:
+        self._stages.made(optimizer, self.steps_of)
         self.steps_of[id(optimizer)] = 0
         self.news()
         # Not held: a program may train one model after another, each gone when the next is made.
-        weakref.finalize(optimizer, self.steps_of.pop, id(optimizer), None)
+        weakref.finalize(optimizer, self._optimizer_gone, id(optimizer))
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._trained.add(parameter, None)
                 self._trains = True
+
+    def _optimizer_gone(self, key: int) -> None:
+        self.steps_of.pop(key, None)
+        self._stages.gone(key)
+
+    def steps_since(self, before: dict[int, int]) -> list[int]:
+        """Of each optimizer that may step again, since there were so many."""
+        counted = self.steps_of.items()
+        return [n - before.get(key, 0) for key, n in counted if not self._stages.is_over(key)]
 
     def optimizer_begins(self, optimizer: Any) -> None:
         if self._inside is None:
@@ -172,6 +184,7 @@ class Watch:
         self.step_sizes.stepped(id(optimizer))
         if self.optimizer_steps == 0:
             self._most_ops = max(_MAX_OPS, self.observer.ops + _OPS_FROM_FIRST_STEP)
+        self._stages.stepped(id(optimizer))
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
         self.optimizer_steps = max(self.optimizer_steps, steps + 1)

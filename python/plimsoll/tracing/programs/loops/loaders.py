@@ -254,7 +254,7 @@ class Passage:
         if reads:
             settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
             return self._given >= (settled if self._number < 3 else 1) and not self._reads_all(ops)
-        steps = [watch.steps_of[key] - self._steps.get(key, 0) for key in watch.steps_of]
+        steps = watch.steps_since(self._steps)
         # Loops without an optimizer of PyTorch's count by their backward passes.
         steps = steps or [watch.backwards - self._backwards]
         settled = _SETTLED_STEPS if ops < _CHEAP_OPS else _STEPS
