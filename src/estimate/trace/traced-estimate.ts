@@ -31,13 +31,14 @@ export async function tracedEstimate(
   findCapacity: FindCapacity = safeCapacity,
 ): Promise<Estimate> {
   const traced = withWorkspaceOf(trace, gpu);
-  const orders = trace.ragged ? ordersOf(traced, gpu) : [];
-  const stream = trace.drawn ? usualOrder(orders, traced) : traced;
+  const drawn = trace.ragged && trace.drawn ? ordersOf(traced, gpu) : undefined;
+  const stream = drawn ? usualOrder(drawn, traced) : traced;
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
     replayOn(gpu, stream);
   const least = findCapacity(stream, uncappedBytes);
-  // Awaited below; what fails first is told.
+  // Awaited below, after what this thread does meanwhile; what fails first is told.
   least.catch(() => {});
+  const orders = drawn ?? (trace.ragged ? ordersOf(traced, gpu) : []);
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
