@@ -48,11 +48,14 @@ def efficient(launch: Launch) -> None:
 
 @rule("aten._scaled_dot_product_efficient_attention_backward")
 def efficient_backward(launch: Launch) -> None:
+    out_grad, query, key = launch.args[:3]
+    # The kernel wants all heads of a position side by side. `nn.MultiheadAttention` puts positions before samples.
+    lies_so = out_grad.transpose(1, 2).is_contiguous()
+    copy = launch.take(0 if lies_so else out_grad.numel() * out_grad.element_size())
     launch.place(0)
     launch.place(1)
     launch.place(2)
     launch.place(3)
-    out_grad, query, key = launch.args[:3]
     batch, heads, rows, _ = query.shape
     statistics = batch * heads * rows * 4
     taken = []
@@ -63,8 +66,8 @@ def efficient_backward(launch: Launch) -> None:
         launch.give(sums, product)
     else:
         taken.append(launch.take(statistics))
-    taken.append(launch.take(batch * heads * _efficient_scratch(query, key)))
-    launch.give(*taken)
+    scratch = launch.take(batch * heads * _efficient_scratch(query, key))
+    launch.give(*taken, scratch, copy)
 
 
 def _efficient_scratch(query, key) -> int:
