@@ -10,10 +10,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracing.watching import Asked, watched
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-with open(
-    os.path.join(os.path.dirname(__file__), "measured_recurrent.json"), encoding="utf-8"
-) as file:
-    ROWS = json.load(file)
+
+
+def measured(name):
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+ROWS = measured("measured_recurrent.json")
 
 
 def asked(row):
@@ -43,6 +47,27 @@ def asked(row):
         return forward, sizes.sizes()
 
 
+def asked_with_projection(row):
+    """What the layer works in, and what it keeps for backward."""
+    with watched() as observer, torch.device("meta"):
+        dtype = DTYPES[row["dtype"]]
+        layer = torch.nn.LSTM(
+            row["input"],
+            row["hidden"],
+            row["layers"],
+            dropout=row["dropout"],
+            bidirectional=row["bidirectional"],
+            proj_size=row["projected"],
+            dtype=dtype,
+        ).train(row["train"])
+        x = torch.empty(row["seq"], row["batch"], row["input"], dtype=dtype)
+        sizes = Asked(observer)
+        with torch.set_grad_enabled(row["train"]):
+            layer(x)
+        asked = sizes.sizes()
+    return (asked[-2], asked[-1]) if row["train"] else (asked[-1], 0)
+
+
 class Ops(TorchDispatchMode):
     """Counts what is run."""
 
@@ -65,6 +90,16 @@ class Recurrent(unittest.TestCase):
                 for mine, theirs in zip(forward + backward, row["forward"] + row["backward"]):
                     self.assertLess(abs(mine - theirs), 0.04 * theirs + 1)
         self.assertGreater(exact, 0.8 * len(ROWS))
+
+    def test_projected_states_are_kept_before_and_after_the_projection(self):
+        exact, rows = 0, measured("measured_projected.json")
+        for row in rows:
+            with self.subTest(**row):
+                workspace, reserve = asked_with_projection(row)
+                self.assertEqual(reserve, row["reserve"])
+                exact += workspace == row["workspace"]
+                self.assertLess(abs(workspace / row["workspace"] - 1), 0.02)
+        self.assertGreater(exact, 0.9 * len(rows))
 
     def test_where_only_the_last_states_are_used_the_gradient_of_the_output_is_zeros(self):
         # As recorded on an H200, in a translator whose decoder begins with the states of its encoder.

@@ -24,6 +24,8 @@ _PACKED_STATES_OF_BOTH = {0: 6, 1: 6, 2: 16, 3: 10}
 _STEPS = 256
 # Backward works through a stack of layers in pieces of about so many steps.
 _PIECE = 64
+# The same where states are projected: of 12 to 80.
+_PROJECTED_PIECE = 32
 # PyTorch chooses kernels for small states up to these sizes, in forward and in backward.
 _SMALL_STATE = {0: 384, 1: 384, 2: 192, 3: 192}
 _SMALL_STATE_BACKWARD = {0: 256, 1: 256, 2: 128, 3: 128}
@@ -56,6 +58,9 @@ class Layer:
             packed,
         ) = args[:15]
         self.flat = buffer is not None
+        self.projects = self.projected > 0
+        # Values that a step gives out, in one direction.
+        self.out = self.projected or self.hidden
         self.steps: float
         if packed:
             # Of packed sequences only the rows that there are count, in mean so many steps.
@@ -83,10 +88,12 @@ class Layer:
         unit = round(self.steps * self.batch) * self.hidden * self.directions * self.size
         between = self.layers - 1
         size = unit * (_KEPT[self.mode] * self.layers + between) + 256
+        # Before a projection and after it.
+        size += unit * self.layers * (self.hidden + self.projected) // self.hidden * self.projects
         if self.dropout > 0:
             # Which values are dropped is drawn for all steps of all sequences.
-            places = self.longest * self.batch * self.hidden * self.directions
-            size += between * places * self.directions // 8
+            places = self.longest * self.batch * self.out * self.directions
+            size += between * _ceil(places * self.directions, 256) * 32
         return size
 
     def workspace(self, backward: bool = False) -> int:
@@ -104,7 +111,7 @@ class Layer:
         return (
             matrices
             + 8 * MIB * self.layers * self.directions
-            + int(units * self.batch * self.hidden * self.size)
+            + round(units * self.batch * self.hidden * self.size)
             + 256
             + _ceil(8 * self.batch, 32) * 32
         )
@@ -112,12 +119,14 @@ class Layer:
     def _is_small(self, backward: bool) -> bool:
         """cuDNN runs bfloat16 in its usual kernels all the same."""
         most = (_SMALL_STATE_BACKWARD if backward else _SMALL_STATE)[self.mode]
-        usual = self.projected > 0 or self.source.dtype in (torch.bfloat16, torch.float64)
+        usual = self.projects or self.source.dtype in (torch.bfloat16, torch.float64)
         return self.hidden <= most and not usual
 
     def _units(self) -> float:
         """In rows of one value per sample and hidden unit of one direction."""
         steps, gates, wide = self.steps, _GATES[self.mode], self.inputs / self.hidden
+        if self.projects:
+            return self._projected_units()
         if self.directions == 1:
             forward = gates * min(steps, _STEPS) + (1 + wide) * steps
             states = _STATES[self.mode] * self.layers
@@ -135,6 +144,26 @@ class Layer:
         if self.dropout > 0 and self.directions == 1 and self.layers > 1:
             forward += steps
         return max(forward, backward) + states
+
+    def _projected_units(self) -> float:
+        """Of an LSTM whose states are projected. As 419 layers asked an H200 for it, but for pieces of a stack."""
+        steps, wide, out = self.steps, self.inputs / self.hidden, self.out / self.hidden
+        stacked = self.layers > 1
+        backward = (2 * wide + max(1, wide) + 2 + 2 * out) * steps
+        if self.directions == 1:
+            forward = 4 * min(steps, _STEPS) + (1 + wide + out) * steps
+            forward += (8 + 2 * out) * self.layers
+            backward += (7 + 4 * out) * self.layers
+            if stacked:
+                backward += min(steps, _PROJECTED_PIECE) - steps
+        else:
+            forward = (14 + wide + 2 * out) * steps + (20 + 4 * out) * self.layers
+            backward = 2 * (backward + stacked * steps) + (18 + 8 * out) * self.layers
+        if not self.train:
+            return forward
+        if self.dropout > 0 and self.directions == 1 and stacked:
+            forward += steps
+        return max(forward, backward)
 
     def _packed_units(self) -> float:
         """Exact on an H200 but for plain recurrent layers in training, which take some more."""
@@ -242,14 +271,14 @@ def packing(launch: Launch) -> None:
 def recurrent_backward(launch: Launch) -> None:
     """One pass for the input's gradient and one for the weights', each with its own workspace."""
     args = launch.args
-    cell, output, grad, grad_states, batch_first = args[5], args[6], args[7], args[8:10], args[14]
+    output, grad, grad_states, batch_first = args[6], args[7], args[8:10], args[14]
     layer = Layer((*args[:6], *args[10:19]))
-    state = args[4].numel() * layer.size
     # Gradients that no later op gives are zeros: of the output where only the last states are used, and of these.
-    wanted = grad_states if cell is not None else grad_states[:1]
+    states = [one for one in args[4:6] if one is not None]
     whole = output.numel() * output.element_size()
     held = [launch.take(whole)] if grad is None else []
-    held += [launch.take(state) for given in wanted if given is None]
+    missing = [state for state, given in zip(states, grad_states) if given is None]
+    held += [launch.take(state.numel() * layer.size) for state in missing]
     copy = _steps_first(launch, layer.source, batch_first)
     zeros_lie_otherwise = grad is None and batch_first
     passed = launch.take(whole) if zeros_lie_otherwise else _steps_first(launch, grad, batch_first)
