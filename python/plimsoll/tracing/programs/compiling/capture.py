@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -61,7 +61,7 @@ def capture(calls: Any, given: Parts, modules: list) -> Any:
     flat = _Flat(calls, given, modules)
     tensors = [leaf for leaf in given.leaves if isinstance(leaf, torch.Tensor)]
     lowering = Lowering(calls.observer, calls.graphs)
-    with pretended_card(calls.observer.gpu), _compiling(), quicker():
+    with closing(lowering), pretended_card(calls.observer.gpu), _compiling(), quicker():
         run = aot_autograd(
             fw_compiler=lowering.forward,
             bw_compiler=lowering.backward,

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from ...gpu import Gpu
+from .ahead import Ahead
 from .execution import executable
 from .graphs import in_graphs
 from .padding import tries_padding
@@ -36,29 +37,45 @@ class Lowering:
         self._mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
         # Tensors that a graph holds itself, by those that stand for them on the card.
         self._held: dict[int, Any] = {}
+        self._ahead = Ahead(self._backward_code)
 
     def partition(self, graph: Any, inputs: Any, **settings: Any) -> Any:
         with _joint_passes(self.observer):
             self._move(graph)
-            return inductor.partition_fn(graph, inputs, **settings)
+            forward, backward = inductor.partition_fn(graph, inputs, **settings)
+            self._ahead.guess(backward)
+            return forward, backward
 
     def forward(self, graph: Any, inputs: Any) -> Any:
-        return self._lower(graph, inputs)
+        self._ahead.begin()
+        return self._executable(*self._lower(graph, inputs))
 
     def backward(self, graph: Any, inputs: Any) -> Any:
         try:
-            return self._lower(graph, inputs, is_backward=True)
+            code = self._ahead.code(inputs)
+            if code is not None:
+                return self._executable(code, {})
+            return self._executable(*self._lower(graph, inputs, is_backward=True))
         except Exception as error:
             self.failure = error
             raise
+
+    def close(self) -> None:
+        self._ahead.end()
+
+    def _backward_code(self, graph: Any, inputs: Any) -> str | None:
+        """None where it holds tensors, which another process could not give to this one."""
+        code, constants = self._lower(graph, inputs, is_backward=True)
+        return None if constants else code
 
     def inference(self, graph: Any, inputs: Any) -> Any:
         with _joint_passes(self.observer):
             self._move(graph)
             graph = inductor._recursive_joint_graph_passes(graph, input_device=_CARD)
-        return self._lower(graph, inputs, is_inference=True)
+        return self._executable(*self._lower(graph, inputs, is_inference=True))
 
-    def _lower(self, graph: Any, inputs: Any, **kind: bool) -> Any:
+    def _lower(self, graph: Any, inputs: Any, **kind: bool) -> tuple[str, dict[str, Any]]:
+        """The code that Inductor writes, and the tensors that it holds."""
         inputs = [self._on_card(one) for one in inputs]
         _keep_strides(graph, kind)
         with DebugContext(), V.set_fake_mode(self._mode), torch.no_grad():
@@ -71,11 +88,17 @@ class Lowering:
             with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]):
                 lowered.run(*inputs)
                 _report_strides(lowered)
+            if not kind:
+                self._ahead.begin(_strides_of_kept())
+            with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]):
                 code, _ = lowered.codegen()
         constants = {
             name: self._held.get(id(value), value) for name, value in lowered.constants.items()
         }
-        run = executable(code.value, constants, self.observer)
+        return code.value, constants
+
+    def _executable(self, code: str, constants: dict[str, Any]) -> Any:
+        run = executable(code, constants, self.observer)
         return in_graphs(run, self.observer) if self._graphs else run
 
     def _move(self, graph: Any) -> None:
@@ -133,6 +156,14 @@ def _report_strides(lowered: GraphLowering) -> None:
         known = isinstance(result, IRNode) and result.has_tensor_output()
         strides = tuple(map(int, result.get_layout().stride)) if known else None
         context.output_strides.append(strides)
+
+
+def _strides_of_kept() -> list[Any]:
+    """Of what forward keeps for backward, as it was reported."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.output_strides is None or context.fw_metadata is None:
+        return []
+    return context.output_strides[context.fw_metadata.tensors_saved_for_backwards_slice]
 
 
 class _Folder(joint_graph.UniformValueConstantFolder):

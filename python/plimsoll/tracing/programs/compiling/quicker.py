@@ -21,6 +21,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 from .equal_kernels import written_once
+from .formulas import formulas_once
 from .patterns import possible_patterns
 
 _MODES = (FakeTensorMode, FunctionalTensorMode, ProxyTorchDispatchMode)
@@ -40,6 +41,7 @@ def quicker() -> Iterator[None]:
         torch._inductor.config.patch(graph_partition=False),
         possible_patterns(),
         written_once(),
+        formulas_once(),
         # Which lines of a model a kernel stands for is written beside it.
         mock.patch.object(triton, "get_kernel_metadata", lambda *_: ("", "")),
         _unlogged(),

@@ -1,0 +1,103 @@
+"""Work that a fork of this process does on a second core, while this one goes on.
+
+It can only help: where the fork fails, dies or hangs, nothing comes back, and the work is done here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import select
+import signal
+import sys
+import warnings
+from contextlib import suppress
+from typing import Any, Callable
+
+import torch
+
+# Of Linux: a signal that a process gets when its parent ends.
+_PARENT_ENDS = 1
+# Longer than any graph takes.
+_PATIENCE_MS = 120_000
+_CHUNK = 1 << 20
+
+
+def begin(work: Callable[[], Any]) -> Beside | None:
+    """What `work` returns must be plain. None where there is one core, or where forks are not safe."""
+    if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
+        return None
+    parent = os.getpid()
+    reads, writes = os.pipe()
+    try:
+        with warnings.catch_warnings():
+            # Newer Pythons warn of threads. The fork waits for none of them.
+            warnings.simplefilter("ignore")
+            pid = os.fork()
+    except OSError:
+        os.close(reads)
+        os.close(writes)
+        return None
+    if pid == 0:
+        _work(work, parent, writes)
+    os.close(writes)
+    return Beside(pid, reads)
+
+
+class Beside:
+    """The fork, as its parent sees it."""
+
+    def __init__(self, pid: int, reads: int) -> None:
+        self._pid = pid
+        self._reads: int | None = reads
+
+    def result(self) -> Any:
+        """Waits for it. None where there is none: the work has to be done here."""
+        if self._reads is None:
+            return None
+        answer = b""
+        poll = select.poll()
+        poll.register(self._reads, select.POLLIN | select.POLLHUP)
+        try:
+            while poll.poll(_PATIENCE_MS):
+                part = os.read(self._reads, _CHUNK)
+                if not part:
+                    return pickle.loads(answer)
+                answer += part
+            return None
+        except Exception:
+            return None
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Leaves nothing running. A fork that is done ends as well by itself."""
+        if self._reads is None:
+            return
+        os.close(self._reads)
+        self._reads = None
+        # A program may have asked that its children are not waited for.
+        with suppress(OSError):
+            os.kill(self._pid, signal.SIGKILL)
+        with suppress(OSError):
+            os.waitpid(self._pid, 0)
+
+
+def _work(work: Callable[[], Any], parent: int, writes: int) -> None:
+    """In the fork: never returns."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(_PARENT_ENDS, signal.SIGKILL)
+        if os.getppid() != parent:
+            return
+        # The threads that PyTorch computes with did not come along.
+        torch.set_num_threads(1)
+        answer = pickle.dumps(work())
+        while answer:
+            answer = answer[os.write(writes, answer) :]
+    except BaseException:
+        # The parent finds no answer, does the work itself, and meets the same fault.
+        return
+    finally:
+        os._exit(0)
