@@ -13,6 +13,7 @@ from plimsoll.tracing.programs.compiling.patterns import needed, possible_patter
 aten = torch.ops.aten
 MODEL = """
 import contextlib
+import os
 import torch
 from torch import nn
 from torch._inductor.codegen.triton import TritonKernel
@@ -26,6 +27,8 @@ class Layer(nn.Module):
     def forward(self, x):
         return x + self.down(nn.functional.dropout(nn.functional.gelu(self.up(self.norm(x))), 0.1))
 
+# All kernels are counted here: none is written by a fork.
+os.sched_getaffinity = lambda _: {{0}}
 written = []
 write = TritonKernel.codegen_kernel
 def counted(self, name=None):

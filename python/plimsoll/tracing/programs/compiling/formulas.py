@@ -12,10 +12,13 @@ from typing import Any, Callable
 from unittest import mock
 
 import sympy
+from sympy import Basic
 from sympy.functions.elementary.miscellaneous import MinMaxBase
 from torch._inductor import sizevars
 from torch._inductor.sizevars import SizeVarAllocator
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from .matching import quickly_matched
 
 
 @contextmanager
@@ -23,6 +26,7 @@ def formulas_once() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(MinMaxBase, "__new__", _made_once()))
         stack.enter_context(mock.patch.object(SizeVarAllocator, "simplify", _expanded_once()))
+        stack.enter_context(mock.patch.object(Basic, "match", quickly_matched(Basic.match)))
         ranges = "_simplify_with_ranges"
         if hasattr(SizeVarAllocator, ranges):
             quick = _without_divisions(getattr(SizeVarAllocator, ranges))
