@@ -53,7 +53,7 @@ class Ledger:
         # All that was asked for so far, also what was given back.
         self.asked_bytes = 0
         # What may be less of them in a real run, and what may be less of the peak.
-        self._loose: set[int] = set()
+        self._loose: dict[int, int] = {}
         self._loose_bytes = 0
         self.loose_at_peak = 0
         # What they may be larger by, and the most that would then be live.
@@ -102,7 +102,7 @@ class Ledger:
         """
         if self._closed or (self.stream_now is not None and self.stream_now()):
             return False
-        return self._loose.isdisjoint(held) and self._used.isdisjoint(held)
+        return self._loose.keys().isdisjoint(held) and self._used.isdisjoint(held)
 
     def repeat(self, steps: list[tuple], held: dict[Any, int]) -> dict[Any, int]:
         """The steps of an earlier pass (`steps_of`) once more, where all is plain; what each slot lies in then.
@@ -180,13 +180,13 @@ class Ledger:
         """What the peak rises by where all is taken of which a part was."""
         return max(0, self._most_bytes - self.peak_bytes)
 
-    def may_be_less(self, ident: int, times: float = 1) -> None:
-        """A real run may ask for less here, or for nothing, or for so many times as much."""
+    def may_be_less(self, ident: int, times: float = 1, less: float = 1) -> None:
+        """A real run may ask for this part less here, where it is 1 for nothing, or for so many times as much."""
         if not ident or ident in self._loose:
             return
-        self._loose.add(ident)
         size = self._size_of(ident)
-        self._loose_bytes += size
+        self._loose[ident] = int(size * less)
+        self._loose_bytes += self._loose[ident]
         if times > 1:
             self._larger[ident] = int(size * (times - 1))
             self._larger_bytes += self._larger[ident]
@@ -207,8 +207,7 @@ class Ledger:
             size = self._size_of(ident)
             self.live_bytes -= size
             if self._loose and ident in self._loose:
-                self._loose.remove(ident)
-                self._loose_bytes -= size
+                self._loose_bytes -= self._loose.pop(ident)
                 self._larger_bytes -= self._larger.pop(ident, 0)
 
     def use(self, ident: int, stream: int) -> None:

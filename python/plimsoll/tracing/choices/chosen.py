@@ -8,13 +8,14 @@ is allocated is what a real run may not need, or need more of.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from .. import small_values
 from ..data_sizes import BY_DATA
 from ..ledger import Ledger
+from .drawn_values import spread
 from .even_choices import EvenChoices
 from .values_put import PUTS, count_by_values
 
@@ -27,6 +28,10 @@ LIKELY_NOTE = (
     "where values decide what is chosen, as many were taken as is likely: boxes as a detector takes that was just "
     "initialised, rows by numbers that were drawn; "
     "the interval begins where none are taken and reaches up for more"
+)
+DRAWN_NOTE = (
+    "where drawn numbers decide what is chosen, as many were taken as is likely; "
+    "the interval allows for some less and some more"
 )
 _INDEX = torch.ops.aten.index.Tensor
 # Which argument says what is chosen.
@@ -46,12 +51,23 @@ NMS: set[Any] = set()
 _DIMENSIONS = 2
 
 
+class Loose(NamedTuple):
+    """How far the number of chosen rows may be from the one that was taken."""
+
+    # How many times as many may be taken, and which part of them may not be.
+    times: float
+    less: float = 1.0
+
+
+_EXACT = Loose(times=1, less=0)
+
+
 class Chosen:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.even = EvenChoices()
-        # How many rows a storage has that the data chose, and how many times as many all would be.
-        self._rows: dict[int, tuple[int, float]] = {}
+        # How many rows a storage has that the data chose.
+        self._rows: dict[int, tuple[int, Loose]] = {}
         # Samples of a fixed size that are drawn of chosen rows, and how many of them may be of the rarer kind.
         self.samples: dict[int, int] = {}
 
@@ -82,6 +98,8 @@ class Chosen:
             small_values.expect_marked(mask, count)
         if share is not None:
             return EVEN_NOTE
+        if all(spread(mask, small_values.marked(mask)) is not None for mask in masks):
+            return DRAWN_NOTE
         return NOTE if any(value is None for value in likely) else LIKELY_NOTE
 
     def follow(self, func: Any, args: tuple, results: list[Any], allocation_of: Callable) -> None:
@@ -103,34 +121,40 @@ class Chosen:
             count = next((n for n in result.shape[:_DIMENSIONS] if n and n in rows), 0)
             if count:
                 self._rows[result.untyped_storage()._cdata] = (count, rows[count])
-                self._ledger.may_be_less(allocation_of(result), rows[count])
+                self._ledger.may_be_less(allocation_of(result), *rows[count])
 
-    def _known_rows(self, tensor: Any) -> tuple[int, float] | None:
+    def _known_rows(self, tensor: Any) -> tuple[int, Loose] | None:
         return self._rows.get(tensor.untyped_storage()._cdata)
 
-    def _one_behind_another(self, args: tuple) -> dict[int, float]:
-        """Chosen rows of several samples in one tensor: their number, and how many times as many all would be."""
+    def _one_behind_another(self, args: tuple) -> dict[int, Loose]:
+        """Chosen rows of several samples in one tensor."""
         parts = _tensors((args[0],))
         if (len(args) > 1 and args[1] != 0) or not all(part.dim() for part in parts):
             return {}
         total = sum(part.shape[0] for part in parts)
-        most = sum(part.shape[0] * (self._known_rows(part) or (0, 1))[1] for part in parts)
-        return {total: most / total} if total else {}
+        if not total:
+            return {}
+        parts = [(part.shape[0], (self._known_rows(part) or (0, _EXACT))[1]) for part in parts]
+        times = sum(rows * loose.times for rows, loose in parts) / total
+        return {total: Loose(times, max(loose.less for _, loose in parts))}
 
-    def _rows_of(self, func: Any, args: tuple, results: list[Any]) -> tuple[int, float]:
-        """How many are taken, and how many times as many all would be."""
+    def _rows_of(self, func: Any, args: tuple, results: list[Any]) -> tuple[int, Loose]:
+        """How many are taken, and how far from it a real run may be."""
         if func in BY_DATA:
-            return args[0].numel(), 1
+            return args[0].numel(), Loose(1)
         if func in NMS:
             count = len(results[0]) if results else 0
-            return count, len(args[0]) / max(1, count)
+            return count, Loose(len(args[0]) / max(1, count))
         mask = max(_choosing(func, args), key=small_values.marked)
         count, most = small_values.marked(mask), mask.numel()
         if count in self.samples:
             most = count
         elif most in self.samples:
             most = max(count, self.samples[most])
-        return count, 1 if small_values.is_counted(mask) else most / max(1, count)
+        if small_values.is_counted(mask):
+            return count, Loose(1)
+        part, times = spread(mask, count), most / max(1, count)
+        return count, Loose(times) if part is None else Loose(min(times, 1 + part), part)
 
 
 def by_unknown_data(func: Any, args: tuple) -> bool:

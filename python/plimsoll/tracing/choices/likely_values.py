@@ -17,7 +17,7 @@ import torch
 from .. import small_values
 from ..known.computing import compute
 from ..scalars import SAME
-from . import overlaps
+from . import drawn_values, overlaps
 from .shuffling import Shuffled, first_shuffled, shuffled
 
 _ATEN = torch.ops.aten
@@ -110,6 +110,8 @@ def _drawn_parts(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     if _is_unknown(result) and result.numel() <= _MAX_PLACES:
         value = _parts(result.numel()).to(result.dtype).view(result.shape)
         small_values.remember(result, value, sure=False)
+    if isinstance(result, torch.Tensor) and result.is_meta:
+        drawn_values.mark(result)
 
 
 @functools.lru_cache(maxsize=64)
@@ -290,3 +292,4 @@ RULES: dict[Any, Callable] = {
     **dict.fromkeys(_DIVIDES, _blend),
     **dict.fromkeys((_ATEN.gt.Scalar, _ATEN.ge.Scalar), _passes),
 }
+RULES.update({op: drawn_values.also(RULES.get(op)) for op in drawn_values.ONE_BY_ONE})
