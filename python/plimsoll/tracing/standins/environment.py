@@ -25,6 +25,7 @@ from .dropout import dropout
 from .imports import when_imported
 from .layerdrop import LayerDraws
 from .linear import linear
+from .one_hot import one_hot
 from .patches import Patches
 from .rms_norm import rms_norm
 from .softmax import log_softmax, softmax
@@ -40,6 +41,7 @@ _OPS = {
     "log_softmax.int": log_softmax,
     "binary_cross_entropy_with_logits": short_gradients.loss_of_logits,
     "ctc_loss.Tensor": ctc_loss,
+    "one_hot": one_hot,
     "prod": short_gradients.product,
     "prod.dim_int": short_gradients.product_along,
     "cumprod": short_gradients.running_product,
