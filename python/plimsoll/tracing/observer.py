@@ -207,12 +207,12 @@ class Observer(TorchDispatchMode):
         launch.place_all()
         self.chosen.follow(func, args, new, self.allocation_of)
 
-    def adopt(self, storage, op: str, category: str | None = None) -> int:
-        """Records a storage as one allocation that is freed when the last tensor lets go of it."""
+    def adopt(self, storage, op: str, category: str | None = None, least: int = 0) -> int:
+        """Records a storage as one allocation, of `least` bytes or more, that is freed when the last tensor lets go."""
         key = storage._cdata
         if key in self._live:
             return self._live[key].ident
-        size, module = storage.nbytes(), self.current_module()
+        size, module = max(least, storage.nbytes()), self.current_module()
         return self.bind(storage, self.ledger.allocate(size, op, module, category or self.category))
 
     def bind(self, storage, ident: int) -> int:

@@ -1,4 +1,4 @@
-"""Reading and writing by tensors of indices."""
+"""Reading and writing by tensors of indices, and by patches (`unfold` and `fold`)."""
 
 from __future__ import annotations
 
@@ -95,3 +95,18 @@ def _alike(launch: Launch, indices: list[Any]) -> tuple[list[int], list[int]]:
         return widened, []
     spread = [i for i in expanded if not i.is_contiguous()]
     return widened, [launch.take(i.numel() * i.element_size()) for i in spread]
+
+
+@rule("aten.im2col", "aten.col2im")
+def patches(launch: Launch) -> None:
+    """A result begins as large as its source: it moves where it must grow, and stays too large where not."""
+    source, result = launch.args[0], launch.outputs[0]
+    size = source.numel() * source.element_size()
+    if result.numel() <= source.numel():
+        launch.place(0, size)
+        launch.scratch(0 if source.is_contiguous() else size)
+        return
+    before = launch.take(size)
+    copy = launch.take(0 if source.is_contiguous() else size)
+    launch.place(0)
+    launch.give(before, copy)

@@ -72,11 +72,11 @@ class Launch:
     def argument(self, index: int, name: str, default: Any = None) -> Any:
         return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
 
-    def place(self, index: int) -> None:
-        """Asks for the output with this index, if it is new memory."""
+    def place(self, index: int, least: int = 0) -> None:
+        """Asks for the output with this index, if it is new memory; `least`: for so many bytes, if it has fewer."""
         storage = self._fresh.pop(index, None)
         if storage is not None:
-            self.observer.adopt(storage, self._name)
+            self.observer.adopt(storage, self._name, least=least)
 
     def skip(self, index: int) -> None:
         """Says that the output with this index lies in host memory on CUDA."""
