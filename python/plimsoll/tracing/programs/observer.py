@@ -42,7 +42,7 @@ class ProgramObserver(Observer):
         self.places = places
         # The clock of a trace: the same on every machine.
         self.ops = 0
-        self._host_ops = 0
+        self.host_ops = 0
         # Whether more is to be done for an op than other observers do, by its `id`; with the op, which is held.
         self._followed: dict[int, tuple[bool, Any]] = {}
         # What makes the answer less sure than usual.
@@ -112,9 +112,18 @@ class ProgramObserver(Observer):
 
     def count_host_op(self) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
-        self._host_ops += 1
-        if self._host_ops % _HOST_OPS == 0:
+        self.host_ops += 1
+        if self.host_ops % _HOST_OPS == 0:
             self._tick()
+
+    def count_host_ops(self, count: int) -> None:
+        """That another process did for this one."""
+        for _ in range(count):
+            self.count_host_op()
+
+    def ticks_of_host(self, before: int) -> int:
+        """What the clock went on by, for ops in host memory since there were so many."""
+        return self.host_ops // _HOST_OPS - before // _HOST_OPS
 
     def _tick(self) -> None:
         self.ops += 1

@@ -49,7 +49,7 @@ from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
-from .loops import inner_iterations, loaders, order, rewritten
+from .loops import inner_iterations, loaders, order, reading_ahead, rewritten
 from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens
@@ -167,8 +167,9 @@ def _install(
 
 def _work_less(patches: Patches, stack: ExitStack) -> None:
     """Parts of libraries are imported once they are used. Samples are computed by one thread, as in a loader's worker:
-    others would mostly wait for each other."""
+    others would mostly wait for each other. Processes that read ahead end with the program."""
     stack.enter_context(imported_later(patches))
+    stack.callback(reading_ahead.end_all)
     keep_freed_memory()
     threads = torch.get_num_threads()
     stack.callback(torch.set_num_threads, threads)

@@ -82,7 +82,7 @@ class Passage:
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
-        self._indices = order.Epoch(loader)
+        self._indices = order.Epoch(loader, watch.observer)
         self._steps = dict(watch.steps_of)
         self._backwards = watch.backwards
         self._calls = watch.calls

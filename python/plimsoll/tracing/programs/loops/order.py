@@ -59,7 +59,9 @@ class Epoch:
     for some indices ahead, for its workers to begin with.
     """
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, observer: Any = None) -> None:
+        """observer: the one of the trace; where it is given, workers may read ahead."""
+        self._waiting: deque[Any] = deque()
         self._workers: Workers | None = None
         self._fetcher: Any = None
         works = loader.num_workers > 0
@@ -72,7 +74,7 @@ class Epoch:
             seed = _base_seed(loader.generator)
             if works:
                 self._indices = iter(loader._index_sampler)
-                self._workers = Workers(loader, seed)
+                self._workers = Workers(loader, seed, observer)
             if goes_on:
                 _WORKING.add(loader, self._workers)
         if self._workers is None:
@@ -85,7 +87,8 @@ class Epoch:
             )
         else:
             self._workers.begin_epoch()
-            self._indices = _ahead(self._indices, loader.num_workers * loader.prefetch_factor)
+            self._waiting.extend(islice(self._indices, loader.num_workers * loader.prefetch_factor))
+            self._indices = _ahead(self._indices, self._waiting)
 
     def __iter__(self) -> Epoch:
         return self
@@ -97,7 +100,9 @@ class Epoch:
         return index
 
     def fetch(self, index: Any) -> Any:
-        return self._fetcher.fetch(index) if self._workers is None else self._workers.fetch(index)
+        if self._workers is None:
+            return self._fetcher.fetch(index)
+        return self._workers.fetch(index, self._waiting[0] if self._waiting else None)
 
 
 def _base_seed(generator: Any) -> int:
@@ -105,14 +110,9 @@ def _base_seed(generator: Any) -> int:
     return int(seed)
 
 
-def _ahead(indices: Iterator[Any], count: int) -> Iterator[Any]:
-    """The same, but so many are always asked for before they are given."""
-    waiting = deque(islice(indices, count))
-
-    def given() -> Iterator[Any]:
-        while waiting:
-            index = waiting.popleft()
-            waiting.extend(islice(indices, 1))
-            yield index
-
-    return given()
+def _ahead(indices: Iterator[Any], waiting: deque[Any]) -> Iterator[Any]:
+    """The same, but as many as wait are always asked for before they are given."""
+    while waiting:
+        index = waiting.popleft()
+        waiting.extend(islice(indices, 1))
+        yield index

@@ -9,11 +9,12 @@ compared with one another alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+
+from .reading_ahead import seconds
 
 # Ops of a program in which all batches are run: of those it trains on, and of those it reads.
 _TRAINING_OPS = 60_000
@@ -86,9 +87,9 @@ class Ragged:
         return larger
 
     def fetch(self, fetcher: Any, index: Any) -> Any:
-        started = time.process_time()
+        started = seconds()
         batch = fetcher.fetch(index)
-        self._seconds += time.process_time() - started
+        self._seconds += seconds() - started
         self._samples += len(index) if isinstance(index, list) else 1
         return batch
 

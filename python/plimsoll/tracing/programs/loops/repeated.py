@@ -6,11 +6,11 @@ What they hold is not known on the pretended GPU, and their order decides nothin
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from typing import Any
 
 from . import ragged
+from .reading_ahead import seconds
 
 # Seconds of the processor that reading the data sets of one kind may take until then.
 _SECONDS = 3.0
@@ -42,9 +42,9 @@ class Repeated:
                 self._kept[key] = self._of_kind[single]
         if key in self._kept:
             return copy.deepcopy(self._kept[key])
-        started = time.process_time()
+        started = seconds()
         batch = fetch(index)
-        spent = self._spent.get(kind, 0.0) + time.process_time() - started
+        spent = self._spent.get(kind, 0.0) + seconds() - started
         self._spent[kind] = spent
         shapes = self._shapes.setdefault(key, [])
         shapes.append(ragged.shapes(batch))

@@ -19,16 +19,21 @@ import torch
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
+from .reading_ahead import ReadingAhead
+
 
 class Workers:
     """The workers of one loader, from their start to their end."""
 
-    def __init__(self, loader: Any, base_seed: int) -> None:
+    def __init__(self, loader: Any, base_seed: int, observer: Any = None) -> None:
         self._loader = loader
         self._base_seed = base_seed
         self._workers: dict[int, _Worker] = {}
         self._ended: set[int] = set()
         self._last = -1
+        self._ahead: ReadingAhead | None = None
+        if observer is not None and _can_be_read_ahead(loader):
+            self._ahead = ReadingAhead(loader.dataset, observer)
 
     def begin_epoch(self) -> None:
         """Those that go on with another epoch keep their generators, and begin with the first of them."""
@@ -43,8 +48,13 @@ class Workers:
         following = ((self._last + 1 + ahead) % count for ahead in range(count))
         self._last = next((one for one in following if one not in self._ended), self._last)
 
-    def fetch(self, index: Any) -> Any:
-        """By the worker whose turn it is. A stream ends with the last of its workers."""
+    def fetch(self, index: Any, following: Any = None) -> Any:
+        """By the worker whose turn it is. A stream ends with the last of its workers.
+
+        following: the index that comes next, where there is one.
+        """
+        if self._ahead is not None:
+            return self._fetch_ahead(self._ahead, index, following)
         while True:
             number = max(0, self._last)
             try:
@@ -54,6 +64,23 @@ class Workers:
                 if len(self._ended) >= self._loader.num_workers:
                     raise
                 self.take_turn()
+
+    def _fetch_ahead(self, ahead: ReadingAhead, index: Any, following: Any) -> Any:
+        number = max(0, self._last)
+        found = ahead.take((number, index))
+        if found is None:
+            batch, _ = ahead.read((number, index), self._read)
+        else:
+            batch, self._worker(number).states = found
+        if following is not None:
+            ahead.ask(((number + 1) % self._loader.num_workers, following), self._read)
+        return batch
+
+    def _read(self, question: tuple[int, Any]) -> tuple[Any, tuple]:
+        number, index = question
+        worker = self._worker(number)
+        batch = worker.fetch(index)
+        return batch, worker.states
 
     def _worker(self, number: int) -> _Worker:
         if number not in self._workers:
@@ -81,16 +108,16 @@ class _Worker:
                 numpy.random.seed(_utils.worker._generate_state(base_seed, number))
             with self._informed():
                 _initialise(loader.worker_init_fn, number)
-            self._states = _states()
+            self.states = _states()
 
     def fetch(self, index: Any) -> Any:
         with _generators():
-            _set(self._states)
+            _set(self.states)
             try:
                 with self._informed():
                     return self._fetcher().fetch(index)
             finally:
-                self._states = _states()
+                self.states = _states()
 
     def _fetcher(self) -> Any:
         loader = self._loader
@@ -113,6 +140,13 @@ class _Worker:
             yield
         finally:
             _utils.worker._worker_info = before
+
+
+def _can_be_read_ahead(loader: Any) -> bool:
+    """Whether what is read follows from the place in the data set and from the states of the generators."""
+    if loader._dataset_kind == _DatasetKind.Iterable:
+        return False
+    return all(_own(one, False) is one for one in (loader.dataset, loader.collate_fn))
 
 
 def _initialise(function: Any, number: int) -> None:
