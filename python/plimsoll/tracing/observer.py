@@ -66,6 +66,8 @@ class Observer(TorchDispatchMode):
         self.workspaces: dict[Any, int] = {}
         # Convolutions for which `cudnn.benchmark` has chosen a kernel, and sources of fused kernels that were tried.
         self.tried: set[tuple | str] = set()
+        # What compiled graphs became, by their form.
+        self.codes: dict[str | None, Any] = {}
         # Whether one was counted that cuDNN may not try.
         self.guesses_trials = False
         # Numbers of the convolutions whose kernel is not sure.

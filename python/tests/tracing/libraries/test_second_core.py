@@ -7,9 +7,11 @@ import time
 import unittest
 from unittest import mock
 
+import torch
+
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling import beside
+from plimsoll.tracing.programs.compiling import ahead, beside
 
 PROGRAM = """
 import os
@@ -25,9 +27,9 @@ def counted(work):
     return forks[-1]
 ahead.begin = counted
 lower = Lowering._lower
-def here(self, *args, **kind):
+def here(self, graph, inputs, kind):
     lowered.append(kind)
-    return lower(self, *args, **kind)
+    return lower(self, graph, inputs, kind)
 Lowering._lower = here
 
 {model}
@@ -45,7 +47,7 @@ PLAIN = """
 model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 64)).cuda()
 x = torch.zeros(4096, 64).cuda()
 """
-# Inductor lays these out with channels last: what forward keeps differs from the first guess.
+# Inductor lays these out with channels last: the fork begins once that is known.
 CONVOLUTIONS = """
 def block(inputs):
     return nn.Conv2d(inputs, 96, 3, padding=1), nn.BatchNorm2d(96), nn.ReLU()
@@ -65,9 +67,9 @@ class BackwardBeside(unittest.TestCase):
         return rows[1:-1]
 
     def test_the_trace_is_that_of_one_core(self):
-        for model, forks in ((PLAIN, 1), (CONVOLUTIONS, 2)):
+        for model in (PLAIN, CONVOLUTIONS):
             with self.subTest(model):
-                two = self.rows(f"len(forks) == {forks} and {THERE}", model=model)
+                two = self.rows(f"len(forks) == 1 and {THERE}", model=model)
                 one = self.rows(f"not any(forks) and {HERE}", model=model, cores=1)
                 self.assertEqual(sorted(map(str, one)), sorted(map(str, two)))
 
@@ -75,6 +77,33 @@ class BackwardBeside(unittest.TestCase):
         dies = "lambda: os._exit(1)"
         died = self.rows(f"any(forks) and {HERE}", model=PLAIN, work=dies)
         self.assertEqual(died, self.rows(HERE, model=PLAIN, cores=1))
+
+
+class Guesses(unittest.TestCase):
+    def test_the_work_begins_anew_where_forward_has_another_layout(self):
+        graph = torch.fx.Graph()
+        for name in ("kept", "gradient"):
+            graph.placeholder(name).meta["val"] = torch.empty(4, 8, device="meta")
+        graph.output(())
+        works, forks = [], [mock.Mock(), mock.Mock()]
+        with mock.patch.object(ahead, "begin", lambda work: (works.append(work), forks.pop(0))[1]):
+            first, second = forks
+            foreseen = ahead.Ahead(lambda _, inputs: [one.stride() for one in inputs])
+            foreseen.begin()
+            self.assertEqual(works, [])
+            foreseen.guess(torch.fx.GraphModule({}, graph))
+            foreseen.begin()
+            foreseen.begin([(8, 1)])
+            self.assertEqual(len(works), 1)
+            first.end.assert_not_called()
+            foreseen.begin([(1, 4)])
+        first.end.assert_called_once()
+        self.assertEqual([work() for work in works][1], [(1, 4), (8, 1)])
+        like_it = torch.empty(8, 4, device="meta").t(), torch.empty(4, 8, device="meta")
+        self.assertIs(foreseen.code(list(like_it)), second.result.return_value)
+        self.assertIsNone(foreseen.code([like_it[1], like_it[1]]))
+        foreseen.end()
+        second.end.assert_called_once()
 
 
 @unittest.skipUnless(sys.platform == "linux", "no forks elsewhere")

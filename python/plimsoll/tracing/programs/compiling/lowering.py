@@ -20,12 +20,14 @@ from torch.utils import _pytree as pytree
 
 from ...gpu import Gpu
 from .ahead import Ahead
+from .codes import Written, form_of_graph
 from .execution import executable
 from .graphs import in_graphs
 from .padding import tries_padding
 from .triton_kernels import Driver
 
 _CARD = torch.device("cuda", 0)
+_BACKWARD = {"is_backward": True}
 
 
 class Lowering:
@@ -47,37 +49,51 @@ class Lowering:
             return forward, backward
 
     def forward(self, graph: Any, inputs: Any) -> Any:
-        self._ahead.begin()
-        return self._executable(*self._lower(graph, inputs))
+        return self._executable(*self._lowered(graph, inputs, {}))
 
     def backward(self, graph: Any, inputs: Any) -> Any:
         try:
-            code = self._ahead.code(inputs)
-            if code is not None:
-                return self._executable(code, {})
-            return self._executable(*self._lower(graph, inputs, is_backward=True))
+            return self._executable(*self._lowered(graph, inputs, _BACKWARD))
         except Exception as error:
             self.failure = error
             raise
-
-    def close(self) -> None:
-        self._ahead.end()
-
-    def _backward_code(self, graph: Any, inputs: Any) -> str | None:
-        """None where it holds tensors, which another process could not give to this one."""
-        code, constants = self._lower(graph, inputs, is_backward=True)
-        return None if constants else code
 
     def inference(self, graph: Any, inputs: Any) -> Any:
         with _joint_passes(self.observer):
             self._move(graph)
             graph = inductor._recursive_joint_graph_passes(graph, input_device=_CARD)
-        return self._executable(*self._lower(graph, inputs, is_inference=True))
+        return self._executable(*self._lowered(graph, inputs, {"is_inference": True}))
 
-    def _lower(self, graph: Any, inputs: Any, **kind: bool) -> tuple[str, dict[str, Any]]:
-        """The code that Inductor writes, and the tensors that it holds."""
+    def close(self) -> None:
+        self._ahead.end()
+
+    def _lowered(
+        self, graph: Any, inputs: Any, kind: dict[str, bool]
+    ) -> tuple[str, dict[str, Any]]:
+        """The code of a graph, and the tensors that it holds; graphs that are alike are lowered once."""
         inputs = [self._on_card(one) for one in inputs]
         _keep_strides(graph, kind)
+        codes, form = self.observer.codes, form_of_graph(graph, inputs, kind)
+        if form in codes:
+            _reported_strides().extend(codes[form].strides)
+            return codes[form].code, {}
+        if not kind and not _has_convolutions(graph):
+            self._ahead.begin()
+        code = self._ahead.code(inputs) if kind == _BACKWARD else None
+        constants: dict[str, Any] = {}
+        if code is None:
+            code, constants = self._lower(graph, inputs, kind)
+        if form is not None and not constants:
+            codes[form] = Written(code, list(_reported_strides()))
+        return code, constants
+
+    def _backward_code(self, graph: Any, inputs: Any) -> str | None:
+        """None where it holds tensors, which another process could not give to this one."""
+        _keep_strides(graph, _BACKWARD)
+        code, constants = self._lower(graph, inputs, _BACKWARD)
+        return None if constants else code
+
+    def _lower(self, graph: Any, inputs: Any, kind: dict[str, bool]) -> tuple[str, dict[str, Any]]:
         with DebugContext(), V.set_fake_mode(self._mode), torch.no_grad():
             inductor.view_to_reshape(graph)
             inductor.fake_tensor_prop(graph, inputs, True)
@@ -149,21 +165,32 @@ def _keep_strides(graph: Any, kind: dict[str, bool]) -> None:
 
 def _report_strides(lowered: GraphLowering) -> None:
     """How forward lays out what it keeps: the backward graph is made for that layout."""
-    context = torch._guards.TracingContext.try_get()
-    if context is None or context.output_strides is None:
-        return
+    reported = _reported_strides()
     for result in lowered.graph_outputs:
         known = isinstance(result, IRNode) and result.has_tensor_output()
-        strides = tuple(map(int, result.get_layout().stride)) if known else None
-        context.output_strides.append(strides)
+        reported.append(tuple(map(int, result.get_layout().stride)) if known else None)
+
+
+def _reported_strides() -> list[Any]:
+    """The list that PyTorch reads; one that nobody reads where it asks for none."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.output_strides is None:
+        return []
+    return context.output_strides
 
 
 def _strides_of_kept() -> list[Any]:
-    """Of what forward keeps for backward, as it was reported."""
+    """Of what forward keeps for backward, as they were reported."""
     context = torch._guards.TracingContext.try_get()
-    if context is None or context.output_strides is None or context.fw_metadata is None:
+    if context is None or context.fw_metadata is None:
         return []
-    return context.output_strides[context.fw_metadata.tensors_saved_for_backwards_slice]
+    return _reported_strides()[context.fw_metadata.tensors_saved_for_backwards_slice]
+
+
+def _has_convolutions(graph: Any) -> bool:
+    """Inductor lays out what they work on with channels last: not as the captured graph has it."""
+    target = torch.ops.aten.convolution.default
+    return bool(graph.graph.find_nodes(op="call_function", target=target))
 
 
 class _Folder(joint_graph.UniformValueConstantFolder):
