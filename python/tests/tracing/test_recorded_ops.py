@@ -331,6 +331,16 @@ class Clouds(unittest.TestCase):
             wide = whole + 2 * column
             self.assertEqual(sizes.sizes(), [*lengths * 2, whole, wide, wide, 16 * 1024 * 1024 * 4])
 
+    def test_a_single_column_is_no_product_of_cublaslt(self):
+        # The head of a regression: its bias is added by cuBLAS, which has one workspace.
+        for columns, workspaces in ((1, [32 << 20]), (2, [32 << 20, 1 << 20])):
+            with self.subTest(columns=columns), watched(libraries_open=False) as observer:
+                given, head = torch.empty(48, 512, device="meta"), torch.nn.Linear(512, columns)
+                head = head.to("meta")
+                asked = Asked(observer)
+                head(given)
+                self.assertEqual(asked.sizes()[1:], workspaces)
+
     def test_the_first_distances_open_cublas(self):
         with watched(libraries_open=False) as observer:
             points = empty(16, 1024, 3)

@@ -20,6 +20,6 @@ def product_with_addend(launch: Launch) -> None:
 
 
 def fuses_bias(launch: Launch) -> bool:
-    """A vector added to a product becomes cuBLASLt's epilogue."""
-    bias, left = launch.args[:2]
-    return bias.dim() == 1 and left.shape[0] > 1 and left.shape[1] > 1
+    """A vector added to a product becomes cuBLASLt's epilogue, but for single rows and columns."""
+    bias, left, right = launch.args[:3]
+    return bias.dim() == 1 and left.shape[0] > 1 and left.shape[1] > 1 and right.shape[1] > 1

@@ -15,6 +15,11 @@ _SORT_THREADS = 384
 _SORT_ITEMS = {4: (18, 17, 29), 8: (30, 30, 24)}
 _UNIQUE_TILE = 4608
 _SCAN_TILE = 896
+# Rows of up to so many values are sorted where they lie.
+SORTED_IN_PLACE = 4096
+# Few rows are sorted together, as values with the numbers of their rows; long ones each for itself.
+_SORTED_TOGETHER = 128
+_SORTED_ALONE = 1_000_000
 # Up to this many tokens an embedding's gradient is summed without sorting.
 _UNSORTED_TOKENS = 3072
 _ROWS_PER_PARTIAL = 10
@@ -124,6 +129,20 @@ def _few_rows(gpu: Gpu, segments: int, partials: int, width: int) -> bool:
     return grid < gpu.multiprocessors * 4 and partials > grid * 4
 
 
+def sort_rows(launch: Launch, rows: int, length: int, size: int) -> None:
+    """What lies behind sorting long rows, beside its results."""
+    count = rows * length
+    if rows == 1 or length >= _SORTED_ALONE:
+        launch.scratch(length * _INDEX, sort_scratch(length, key=size, bits=8 * size))
+    elif rows < _SORTED_TOGETHER:
+        places = [launch.take(count * _INDEX), launch.take(count * _INDEX)]
+        launch.scratch(count * size, sort_scratch(count, key=size, bits=8 * size))
+        launch.scratch(sort_scratch(count, value=0, bits=(rows - 1).bit_length()))
+        launch.give(*reversed(places))
+    else:
+        launch.scratch(count * _INDEX, sort_rows_scratch(count, size))
+
+
 @rule("aten.topk")
 def largest_values(launch: Launch) -> None:
     """By digits, from the highest: how often each occurs is counted in each block, and summed for each row."""
@@ -146,6 +165,18 @@ def largest_values(launch: Launch) -> None:
             launch.scratch(scan_scratch(blocks, _SCAN_BY_KEY_TILE))
         launch.give(*reversed(held))
     launch.give(*copies)
+    taken = launch.argument(1, "k")
+    if launch.argument(4, "sorted", True) and taken > SORTED_IN_PLACE:
+        _put_in_order(launch, rows, taken)
+
+
+def _put_in_order(launch: Launch, rows: int, taken: int) -> None:
+    """Many that were taken are sorted into new memory, their places are looked up, and both copied back."""
+    size = launch.outputs[0].element_size()
+    held = [launch.take(rows * taken * each) for each in (_INDEX, size)]
+    sort_rows(launch, rows, taken, size)
+    launch.scratch(rows * taken * _INDEX)
+    launch.give(*reversed(held))
 
 
 def _long_row(rows: int) -> int:

@@ -56,6 +56,20 @@ class Choosing(unittest.TestCase):
                 self.assertEqual(_live(observer), sum(sizes[:2]))
                 del held
 
+    def test_many_that_were_taken_are_put_in_order_in_new_memory(self):
+        # A quarter of the pixels of a batch, as those of the largest loss.
+        with watched() as observer:
+            losses = torch.empty(3145728, device="meta")
+            asked = Asked(observer)
+            held = losses.topk(786432)
+            found = [3145728, 6291456, 4, 8, 8, 393216, 1024, 3072, 3072, 1279, 1279]
+            ordered = [6291456, 3145728, 6291456, 9596415, 6291456]
+            self.assertEqual(asked.sizes(), found + ordered)
+            self.assertEqual(_live(observer), 3145728 + 6291456)
+            del held
+            losses.topk(786432, sorted=False)
+            self.assertEqual(asked.sizes(), found)
+
     def test_one_block_takes_a_short_row(self):
         with watched() as observer:
             scores = torch.empty(16, 10000, device="meta")
