@@ -331,6 +331,17 @@ class Clouds(unittest.TestCase):
             wide = whole + 2 * column
             self.assertEqual(sizes.sizes(), [*lengths * 2, whole, wide, wide, 16 * 1024 * 1024 * 4])
 
+    def test_indices_are_copied_where_they_do_not_lie_evenly(self):
+        table = torch.nn.Embedding(1000, 64, device="meta")
+        for lie, copies in ((lambda t: t[..., 1], 0), (lambda t: t[..., 1].t(), 1)):
+            with self.subTest(copies=copies), watched() as observer:
+                # Kinds of goods in histories of clicks.
+                histories = torch.zeros(256, 120, 3, dtype=torch.long, device="meta")
+                sizes = Asked(observer)
+                table(lie(histories))
+                rows = 256 * 120
+                self.assertEqual(sizes.sizes(), [rows * 8] * copies + [rows * 64 * 4])
+
     def test_a_single_column_is_no_product_of_cublaslt(self):
         # The head of a regression: its bias is added by cuBLAS, which has one workspace.
         for columns, workspaces in ((1, [32 << 20]), (2, [32 << 20, 1 << 20])):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._prims_common import (
     compute_elementwise_output_strides,
@@ -118,14 +120,22 @@ def power_of_number(launch: Launch) -> None:
 
 @rule("aten.embedding")
 def embedding(launch: Launch) -> None:
-    """Indices that do not lie in one run are copied into one."""
+    """Indices that do not lie evenly, one after another, are copied."""
     indices = launch.args[1]
-    if indices.is_contiguous():
+    if _lie_evenly(indices):
         launch.place_all()
         return
     copy = launch.take(indices.numel() * indices.element_size())
     launch.place_all()
     launch.give(copy)
+
+
+def _lie_evenly(tensor: Any) -> bool:
+    """Whether all values are a row as they lie, as one column of a table is."""
+    sides = [side for side in zip(tensor.shape, tensor.stride()) if side[0] != 1]
+    return all(
+        step == inner * inner_step for (_, step), (inner, inner_step) in zip(sides, sides[1:])
+    )
 
 
 @rule("aten.abs.default", "aten.angle.default")
