@@ -331,6 +331,27 @@ class Clouds(unittest.TestCase):
             wide = whole + 2 * column
             self.assertEqual(sizes.sizes(), [*lengths * 2, whole, wide, wide, 16 * 1024 * 1024 * 4])
 
+    def test_a_batch_norm_of_rows_sums_in_parts_where_there_are_many(self):
+        # As recorded on an H200: of 120,000 rows in 1024 columns, and of 11,887 in 256.
+        for rows, columns, blocks in ((120_000, 1024, 128), (11_887, 256, 47), (1000, 64, 0)):
+            whole, column = rows * columns * 4, columns * 4
+            parts = columns * blocks * 4
+            with self.subTest(rows=rows), watched() as observer:
+                norm = torch.nn.BatchNorm1d(columns, device="meta")
+                given = torch.empty(rows, columns, device="meta", requires_grad=True)
+                sizes = Asked(observer)
+                out = norm(given)
+                locks = [columns // 32 * 4] if blocks else []
+                expected = [whole, column, column, *([4 * parts, *locks] if blocks else [])]
+                self.assertEqual(sizes.sizes(), expected)
+                gradient = torch.empty_like(out)
+                sizes.sizes()
+                out.backward(gradient)
+                sums = [column] * 4 + ([2 * parts, *locks] if blocks else [])
+                self.assertEqual(sizes.sizes()[: len(sums) + 1], [*sums, whole])
+                norm.eval()(given)
+                self.assertEqual(sizes.sizes()[0], whole)
+
     def test_indices_are_copied_where_they_do_not_lie_evenly(self):
         table = torch.nn.Embedding(1000, 64, device="meta")
         for lie, copies in ((lambda t: t[..., 1], 0), (lambda t: t[..., 1].t(), 1)):

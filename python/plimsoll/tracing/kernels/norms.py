@@ -15,6 +15,9 @@ from .registry import Launch, rule
 _MANY_ROWS = 64 * 1024
 _ROWS_IN_BLOCK = 32
 _WARP = 32
+# PyTorch's own over the rows of a table: threads of a block, values of each, and how many blocks share a column.
+_THREADS, _VALUES_OF_THREAD = 512, 16
+_FEWEST, _HIGHEST = 8, 128
 # cuDNN's batch norm over pixels in one run: rows of a block, and a head that all have.
 _BATCH_ROWS, _BATCH_HEAD = 96, 1056
 
@@ -88,13 +91,24 @@ def batch_norm(launch: Launch) -> None:
         blocks, channels = _blocks(source), source.shape[1]
         rows = 2 * blocks + -(-blocks // 2) * 2
         launch.scratch(channels * 129 * rows // 32 + 16 + _BATCH_HEAD + channels // 16)
+    elif launch.argument(5, "training") and _is_a_table(source):
+        # Sums, their squares and counts.
+        _parts_of_columns(launch, source, 4)
 
 
 @rule("aten.native_batch_norm_backward")
 def batch_norm_backward(launch: Launch) -> None:
+    source, trains = launch.args[1], launch.argument(7, "train")
+    if trains and _is_a_table(source):
+        sums = [launch.take(source.shape[1] * _size_of_sums(source)) for _ in range(2)]
+        launch.place(1)
+        launch.place(2)
+        _parts_of_columns(launch, source, 2)
+        launch.place(0)
+        launch.give(*reversed(sums))
+        return
     launch.place_all()
-    source = launch.args[1]
-    if _pixel_by_pixel_in_cudnn(source, launch.argument(7, "train")):
+    if _pixel_by_pixel_in_cudnn(source, trains):
         channels = source.shape[1]
         launch.scratch(_blocks(source) * channels * 8 + _BATCH_HEAD + channels // 16)
 
@@ -110,3 +124,29 @@ def _pixel_by_pixel_in_cudnn(source: Any, training: Any) -> bool:
 
 def _blocks(source: Any) -> int:
     return -(-source.numel() // source.shape[1] // _BATCH_ROWS)
+
+
+def _is_a_table(source: Any) -> bool:
+    """Samples without pixels: cuDNN leaves them to a kernel of PyTorch's for channels that lie side by side."""
+    return source.dim() == 2 and source.stride(1) == 1
+
+
+def _parts_of_columns(launch: Launch, source: Any, values: int) -> None:
+    """Blocks that share a column leave their parts for the last of them, where they are eight or more."""
+    channels = source.shape[1]
+    rows = source.numel() // max(1, channels)
+    wide = min(_power_below(channels), _WARP)
+    high = min(_power_below(-(-rows // _VALUES_OF_THREAD)), _THREADS // wide)
+    if wide * high != _THREADS:
+        wide = min(_power_below(channels), _THREADS // high)
+    blocks = min(-(-rows // (high * _VALUES_OF_THREAD)), _HIGHEST)
+    if blocks >= _FEWEST:
+        launch.scratch(values * channels * blocks * _size_of_sums(source), -(-channels // wide) * 4)
+
+
+def _size_of_sums(source: Any) -> int:
+    return max(4, source.element_size())
+
+
+def _power_below(count: int) -> int:
+    return 1 << max(0, count.bit_length() - 1)
