@@ -12,6 +12,7 @@ from .data_sizes import BY_DATA
 from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
 from .kernels.matrices import least_squares
+from .results.resized_images import resized
 from .small_values import is_counted, is_likely, marked, readable, remember
 from .standins.imports import when_imported
 
@@ -207,6 +208,8 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN.smooth_l1_loss.default: losses.forward,
     _ATEN.convolution.default: _convolution,
     _ATEN.convolution_backward.default: _convolution_backward,
+    _ATEN.upsample_bilinear2d.default: resized,
+    _ATEN.upsample_bicubic2d.default: resized,
     _ATEN.index_put.default: _into_zeros(_ATEN.index_put_.default),
     _ATEN.index_add.default: _into_zeros(_ATEN.index_add_.default),
     _ATEN.scatter.src: _into_zeros(_ATEN.scatter_.src),
@@ -229,6 +232,8 @@ DEPENDS_ON_ARGUMENTS = {
     _ATEN.smooth_l1_loss.default,
     _ATEN.convolution.default,
     _ATEN.convolution_backward.default,
+    _ATEN.upsample_bilinear2d.default,
+    _ATEN.upsample_bicubic2d.default,
 }
 if hasattr(_ATEN, "_grouped_mm"):
     CORRECTIONS[_ATEN._grouped_mm.default] = _grouped_product

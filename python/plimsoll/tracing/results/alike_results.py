@@ -38,7 +38,9 @@ class AlikeResults:
         if known is None:
             return
         fresh = type(result) in _PLAIN and not any(one is result for one in args)
-        plain = fresh and result.shape == known[1] and result.stride() == _strides(known[1])
+        plain = (
+            fresh and result.shape == known[1] and result.stride() == strides_in_one_run(known[1])
+        )
         self._types[known[0]] = result.dtype if plain else None
 
 
@@ -56,12 +58,12 @@ def _without_shape(key: tuple) -> tuple[tuple, Any] | None:
             rest.append(form[2])
         else:
             rest.append(form)
-    if named or not shape or 0 in shape or strides != _strides(shape):
+    if named or not shape or 0 in shape or strides != strides_in_one_run(shape):
         return None
     return (func, default, *rest), shape
 
 
-def _strides(shape: Any) -> tuple[int, ...]:
+def strides_in_one_run(shape: Any) -> tuple[int, ...]:
     """Of a tensor that lies in one run."""
     strides, step = [], 1
     for size in reversed(shape):
