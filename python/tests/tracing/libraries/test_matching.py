@@ -23,6 +23,10 @@ FORMULAS = (
     FloorDiv(i, 32),
     3 * i,
     i,
+    i + j,
+    2 * i + j,
+    i + 7 * j + 3,
+    i + FloorDiv(i, 7),
     Integer(5),
     j * ModularIndexing(i, 1, 32),
     2 * ModularIndexing(i, 1, 32) * ModularIndexing(j, 4, 8),
@@ -58,6 +62,8 @@ class Matches(unittest.TestCase):
         for formula in DIVISIONS:
             self.assertIsNotNone(quick(formula, PATTERNS[0]))
         self.assertIsNone(quick(i, PATTERNS[0]))
+        solve.assert_not_called()
+        self.assertEqual(quick(i + 7 * j, PATTERNS[-1]), {Wild("rest", exclude=[i]): 7 * j})
         solve.assert_not_called()
         quick(FORMULAS[-1], PATTERNS[0])
         solve.assert_called_once()

@@ -138,6 +138,16 @@ class Beside(unittest.TestCase):
             self.assertIsNone(fork.result())
         self.assert_nothing_runs(fork)
 
+    def test_one_that_takes_long_is_waited_for(self):
+        def work():
+            end = time.process_time() + 0.5
+            while time.process_time() < end:
+                pass
+            return 7
+
+        with mock.patch.object(beside, "_PATIENCE_MS", 100):
+            self.assertEqual(beside.begin(work).result(), 7)
+
     def test_one_that_nobody_needs_is_ended(self):
         fork = beside.begin(lambda: time.sleep(1000))
         fork.end()

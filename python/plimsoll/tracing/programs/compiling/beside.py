@@ -19,8 +19,8 @@ import torch
 
 # Of Linux: a signal that a process gets when its parent ends.
 _PARENT_ENDS = 1
-# Longer than any graph takes.
-_PATIENCE_MS = 120_000
+# A fork that did not run at all for so long hangs: it waits for a thread that did not come along.
+_PATIENCE_MS = 10_000
 _CHUNK = 1 << 20
 
 
@@ -56,16 +56,20 @@ class Beside:
         """Waits for it. None where there is none: the work has to be done here."""
         if self._reads is None:
             return None
-        answer = b""
+        answer, spent = b"", -1
         poll = select.poll()
         poll.register(self._reads, select.POLLIN | select.POLLHUP)
         try:
-            while poll.poll(_PATIENCE_MS):
+            while True:
+                if not poll.poll(_PATIENCE_MS):
+                    before, spent = spent, _spent(self._pid)
+                    if spent == before:
+                        return None
+                    continue
                 part = os.read(self._reads, _CHUNK)
                 if not part:
                     return pickle.loads(answer)
                 answer += part
-            return None
         except Exception:
             return None
         finally:
@@ -82,6 +86,14 @@ class Beside:
             os.kill(self._pid, signal.SIGKILL)
         with suppress(OSError):
             os.waitpid(self._pid, 0)
+
+
+def _spent(pid: int) -> int:
+    """Ticks that a process ran for."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        # The name before may hold anything.
+        facts = file.read().rpartition(")")[2].split()
+    return int(facts[11]) + int(facts[12])
 
 
 def _work(work: Callable[[], Any], parent: int, writes: int) -> None:

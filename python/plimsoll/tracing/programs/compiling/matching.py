@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from sympy import Expr, Integer, Mul, S, Wild
+from sympy import Add, Expr, Integer, Mul, S, Symbol, Wild
 from torch.utils._sympy.functions import ModularIndexing
 
 
@@ -20,6 +20,9 @@ def quickly_matched(solve: Callable) -> Callable:
         # Without unknown parts there is nothing to solve.
         if not pattern.has(Wild):
             return {} if self == pattern else None
+        if (terms := _excluded_term(pattern)) is not None:
+            variable, rest = terms
+            return rest.matches(self - variable)
         wanted, found = _parts(pattern), _parts(self)
         if wanted is None or not all(map(_is_simple, wanted)):
             return solve(self, pattern)
@@ -28,6 +31,17 @@ def quickly_matched(solve: Callable) -> Callable:
         return solve(self, pattern) if self.has(ModularIndexing) else None
 
     return match
+
+
+def _excluded_term(pattern: Any) -> tuple[Any, Any] | None:
+    """Of a sum of a variable and what does not depend on it: both."""
+    if type(pattern) is not Add or len(pattern.args) != 2:
+        return None
+    variable, rest = pattern.args
+    if type(variable) is Wild:
+        variable, rest = rest, variable
+    known = isinstance(variable, Symbol) and type(variable) is not Wild and type(rest) is Wild
+    return (variable, rest) if known and rest.exclude == (variable,) else None
 
 
 def _parts(formula: Any) -> tuple[Any, ...] | None:
