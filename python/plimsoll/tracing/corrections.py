@@ -87,11 +87,28 @@ def _index(func, args, kwargs):
     """A mask whose values are known chooses as many as it marks; of others what is likely, or the most."""
     source, indices = args[0], list(args[1])
     masks = [i for i in indices if i is not None and i.dtype == torch.bool]
+    if not masks and _picks_whole_rows(source, indices):
+        return _lying_as_places(func(*args, **kwargs), indices[0])
     if len(masks) != 1 or len([i for i in indices if i is not None]) != 1:
         return func(*args, **kwargs)
     mask, at = masks[0], indices.index(masks[0])
     shape = (*source.shape[:at], marked(mask), *source.shape[at + mask.dim() :])
     return torch.empty(shape, dtype=source.dtype, device=source.device)
+
+
+def _picks_whole_rows(source: Any, indices: list[Any]) -> bool:
+    """Whether rows of a table are read at places that lie otherwise than one after another."""
+    if len(indices) != 1 or not source.is_contiguous():
+        return False
+    return indices[0] is not None and not indices[0].is_contiguous()
+
+
+def _lying_as_places(rows: Any, places: Any) -> Any:
+    """CUDA writes rows in the order in which their places lie; the meta kernel looks at the table alone."""
+    width = rows.numel() // max(1, places.numel())
+    steps = [step * width for step in torch.empty_like(places).stride()]
+    inner = rows.stride()[places.dim() :]
+    return torch.empty_strided(rows.shape, (*steps, *inner), dtype=rows.dtype, device=rows.device)
 
 
 def _masked_select(func, args, kwargs):

@@ -352,6 +352,17 @@ class Clouds(unittest.TestCase):
                 norm.eval()(given)
                 self.assertEqual(sizes.sizes()[0], whole)
 
+    def test_rows_lie_as_the_places_do_that_they_are_read_at(self):
+        table = torch.empty(10000, 1500, device="meta")
+        # Words of samples, turned so that steps come first: an LSTM copies what it is given.
+        places = torch.zeros(20, 35, dtype=torch.long)
+        for turned in (places.t(), places.t().contiguous()):
+            expected = torch.zeros(8, 3)[turned].stride()
+            with watched():
+                rows = table[turned.to("meta")]
+                self.assertEqual(rows.shape, (35, 20, 1500))
+                self.assertEqual([step // 500 for step in rows.stride()[:2]], list(expected[:2]))
+
     def test_indices_are_copied_where_they_do_not_lie_evenly(self):
         table = torch.nn.Embedding(1000, 64, device="meta")
         for lie, copies in ((lambda t: t[..., 1], 0), (lambda t: t[..., 1].t(), 1)):
