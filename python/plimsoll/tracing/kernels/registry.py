@@ -29,6 +29,7 @@ _FAMILIES = (
     "recurrent",
     "reductions",
     "sorting",
+    "spectra.transforms",
 )
 
 

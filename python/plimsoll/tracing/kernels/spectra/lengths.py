@@ -1,0 +1,92 @@
+"""Lengths of lines that cuFFT needs a work area for, asked of an H200.
+
+One bit for each length: the lowest is that of length 0. Lengths up to 4608 were asked about
+(bench/gpu/fourier_transforms.py).
+"""
+
+from __future__ import annotations
+
+LONGEST = 4608
+
+# Lines of real numbers.
+REAL = int(
+    "1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffdffffffffffffefffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffdfffffffffffffffffffffffffffffffffffffffffffffff"
+    "fffdff7fffffffffffffffffffffffffffffffffefffffffffffffffffffffffffffffffefffffffffffffffffffffffffff"
+    "ffffffffffffffffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffff7fffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffefffffffffffffefff"
+    "efeffbfffeffcfffdffffeffffffef7fef7fefffffcfffffffbfefefefffaffefbffffdfefffeffdffffeffeffefeffbdfef"
+    "ffefbeffeff7effbfe7fcfffefefe7bbeffeebefafcfeffeeffdeeefcebfeecfebf7efbeef7eeedfcfef6beeeeaf6fe7ceef"
+    "bfebedeee7cdaeebeee6e1cfc8444e8e44c22461840c400000000",
+    16,
+)
+
+# Lines of complex ones.
+COMPLEX = int(
+    "feffbffffff6ffbffeffffffefeffffefffff7fffffffffefbfefbffff3effeebfff6ffefefffffbeff7fffffbfff6fcffef"
+    "defffffeffdebfffeff7ffeffefe4380049d000085022016902080010300008a404a001414032000c100a000500444080dac"
+    "801100c10008218226820a021404106800000616005404250020a02002028118c00488400001c0115af08000000204a14301"
+    "08a94048000c404002200360014520682044000008a300091c120a00408013042008089008818004060484003d0004440083"
+    "843238400000005086030b04c2000a12020800019105124060400400e06220800a0c00e01500240051484c018400001d8920"
+    "80b00220a10418045201240008205c64c100200201400308728840020c270104028111184400a04a40c10492008600824018"
+    "02104090200cc00d11e41228080000002c8a1840902700306640011000880661089000c2a032050901102000e04802660e23"
+    "04000414820801a5cc000021910198008804181b080a00010164420452000401122260702a012448100c215280040881534c"
+    "8824880500087020d8a120161004841253e12400ea90007810c08023128156a018892502428c0484028b5e504000354a4304"
+    "a8142929040824359400a80a21e8262013a0315940004512411a8ac069408c8138461c0201da820300c0c50742249920848c"
+    "4c0141e04130822201ec0078820601222760000820404d80a4840808200e601c0008b2825022a09894001a0c425038044cf0"
+    "660412861050c01460420c408400404404000000000000000000",
+    16,
+)
+
+# Lines of complex ones that do not lie one after another.
+APART = int(
+    "1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffe4380049d0000c503201690218201030a008a404a001514032001c109a000501444080da"
+    "c801100c12008218226820a021484106808000616205406250420a02102029118e00488400001c0115af09001000204a1430"
+    "108a95048001c40400220036001452068204c000209a300091c130a0048c11304200908b008818004860484003d000446008"
+    "3843238400000005086030b14c2000f1a0a0800019105124162400400e06220800a0c00e015012400514a4c018420001d892"
+    "082b10220a10518045281ac0088205c64c100200201400308728840020c270104228111184500a04a40c1049200860082401"
+    "a02104090204cc00d11e41238080000002c8a1840902712b06641011000880661099100e7a032050901182008e24802660e2"
+    "324010414820801a5cc41002991219c068804181b080a02010164420c5201040112226072aa012448100c215280340881734"
+    "d8824880512087120d8a120161205841257e12400ea90027814c08023928156b018892582528c04860b8b5e546010356a434"
+    "4a8142929050824359408a80a21e8262413a83159e0024512411a8ac069408c8138469c4601da820344c0c5074a24f920948"
+    "e6c0161f4c130c2a201ec84788e0621222f620008204c4d84a4cc080822ce681c002cb286d062a0dcd4801e2c427478044ef"
+    "0ee041e865052cc1e60421cd88404e0e40c22461840c400000000",
+    16,
+)
+
+# In float64.
+REAL_DOUBLE = int(
+    "1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffdffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffffffffffffffffffffffffffffffffffffdfffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffff7fffffffffffffffffffffffffffffffffefffffffffffffffffffffffffffffffefffffffffffffffffffffffffff"
+    "ffffffffffffffffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+    "ffffffffffffffffffff7fffffffefffffffffffffffffffffffffffffffffffffffffffffffffffffefffffffffffffefff"
+    "efeffbfffeffcfffdffffeffffffef7fef7fefffffcfffffffbfefefefffaffefbffffdfefffeffdffffeffeffefeffbdfef"
+    "ffefbeffeff7effbfe7fcfffefeff7bbeffffbffafcfeffefffdeeefcfbfffcfebf7efbeef7efedfcfef7befeebf6ff7ceef"
+    "bfebedfee7cdaffbeef6e1cfc8544f8e45c32461840c400000000",
+    16,
+)
+COMPLEX_DOUBLE = int(
+    "ffffbffffff7fffffeffffffefeffffffffff7fffffffffefbfefbffff3effeebfff6ffefefffffffff7fffffffff6fcffef"
+    "fefffffeffffbffffff7ffeffefefffefffffefbbffeffffffeefdfffff5fefffffffffef7ffeffefffefffffbeffffdbfff"
+    "fef7ffefdfffffbeffffeffefffefffffefffffedeffbffffbfeff7eff7fefffdfbffeffffffeffffeffeffefbffffbfefff"
+    "faffefef7feeffefffeefffeffeffdffeff6fffdfefbffeffffefffdf7beff7fbffeefdeffffefff7efeffefffdeeffcffff"
+    "ffffbffffffffffeefffdfeefeeffbfefffffffffffffffefefefffefffffefbbefefbfefffeef7efffdffbfffbefffdfffb"
+    "fcfeffffbffeffafdf7f7eff7fefffeff7fffdfafffeffeffffcfffffe7fbffedfeffffeffbee7fffef7efffbbfefffffffe"
+    "dedff6fa7fbeefffffffdfeefbeffefe7ffff9eed02f0130e642413005d9066b089480d2a4330519e1106050e669026e0e23"
+    "544406158f8801b5cc0225319341980aa806183ba90e10039564cac472001445da3264706a1324c8359c21d2800c08d55b4d"
+    "c82c880500187221d8f16017b00494925be32401ea98407c12d0902316a156a059892d0642ce4484028b5f5040203d4ed394"
+    "aa943d29064c25359480a80a21ea273017b0355940104712513a8ac06b408c8138761c020dda820300c0cf8742649928848c"
+    "4c0961e051328aa201ec81789606312a2760111830707d80b49c0898230e601c0148b38a5022a19894001a0c625038046cf0"
+    "660412861050c01460420c408400404404000000000000000000",
+    16,
+)
