@@ -139,14 +139,19 @@ class Beside(unittest.TestCase):
         self.assert_nothing_runs(fork)
 
     def test_one_that_takes_long_is_waited_for(self):
-        def work():
-            end = time.process_time() + 0.5
-            while time.process_time() < end:
-                pass
-            return 7
+        ran = iter(range(1, 1000))
+        waits = mock.patch.object(beside, "_PATIENCE_MS", 10)
+        works = mock.patch.object(beside, "_spent", lambda _: next(ran))
+        with waits, works:
+            self.assertEqual(beside.begin(lambda: time.sleep(0.2) or 7).result(), 7)
+        self.assertGreater(next(ran), 2)
 
-        with mock.patch.object(beside, "_PATIENCE_MS", 100):
-            self.assertEqual(beside.begin(work).result(), 7)
+    def test_how_long_a_process_ran_is_told(self):
+        before = beside._spent(os.getpid())
+        end = time.process_time() + 0.1
+        while time.process_time() < end:
+            pass
+        self.assertGreater(beside._spent(os.getpid()), before)
 
     def test_one_that_nobody_needs_is_ended(self):
         fork = beside.begin(lambda: time.sleep(1000))

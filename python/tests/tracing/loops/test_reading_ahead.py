@@ -54,7 +54,9 @@ def plain(batches):
 class ReadAhead(unittest.TestCase):
     def setUp(self):
         self.observer = Observer()
-        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.Living())):
+        # However busy the machine is, another process is waited for.
+        patient = ("_PATIENCE", 600.0)
+        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.Living()), patient):
             patch = mock.patch.object(reading_ahead, name, value)
             patch.start()
             self.addCleanup(patch.stop)

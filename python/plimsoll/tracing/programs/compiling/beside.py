@@ -5,20 +5,17 @@ It can only help: where the fork fails, dies or hangs, nothing comes back, and t
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
 import select
-import signal
 import sys
 import warnings
-from contextlib import suppress
 from typing import Any, Callable
 
 import torch
 
-# Of Linux: a signal that a process gets when its parent ends.
-_PARENT_ENDS = 1
+from .. import forks
+
 # A fork that did not run at all for so long hangs: it waits for a thread that did not come along.
 _PATIENCE_MS = 10_000
 _CHUNK = 1 << 20
@@ -81,11 +78,7 @@ class Beside:
             return
         os.close(self._reads)
         self._reads = None
-        # A program may have asked that its children are not waited for.
-        with suppress(OSError):
-            os.kill(self._pid, signal.SIGKILL)
-        with suppress(OSError):
-            os.waitpid(self._pid, 0)
+        forks.end(self._pid)
 
 
 def _spent(pid: int) -> int:
@@ -99,10 +92,7 @@ def _spent(pid: int) -> int:
 def _work(work: Callable[[], Any], parent: int, writes: int) -> None:
     """In the fork: never returns."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        ctypes.CDLL(None).prctl(_PARENT_ENDS, signal.SIGKILL)
-        if os.getppid() != parent:
-            return
+        forks.belong_to(parent)
         # The threads that PyTorch computes with did not come along.
         torch.set_num_threads(1)
         answer = pickle.dumps(work())

@@ -7,11 +7,9 @@ the same batches, whether they were read ahead or not.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import pickle
-import signal
 import socket
 import struct
 import sys
@@ -25,6 +23,7 @@ from numbers import Integral
 from typing import Any
 
 from ....living import Living
+from .. import forks
 from . import passed_batches
 
 Reads = Callable[[Any], tuple]
@@ -33,7 +32,6 @@ _SECONDS = 0.5
 # So long is waited for a batch: a library whose threads are gone in a fork may wait for them for ever.
 _PATIENCE, _TIMES = 5.0, 10.0
 _LENGTH = struct.Struct("<Q")
-_DIE_WITH_PARENT = 1
 # Data sets whose batches cannot be passed on.
 _REFUSED: Living[None] = Living()
 _running: dict[int, Callable[[], Any]] = {}
@@ -171,15 +169,13 @@ def _end(pid: int, connection: socket.socket, parent: int) -> None:
     if os.getpid() != parent:
         # In another fork of the program's.
         return
-    with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    forks.end(pid)
 
 
 def _serve(connection: socket.socket, answer: Callable[[Any], Any], parent: int) -> None:
     """In the fork: never returns."""
     try:
-        _belong_to(parent)
+        forks.belong_to(parent)
         # What the program holds is not looked at, so that its memory stays shared.
         gc.freeze()
         while True:
@@ -193,16 +189,6 @@ def _serve(connection: socket.socket, answer: Callable[[Any], Any], parent: int)
         # The other end sees that the connection ends, and reads the batch itself.
         pass
     finally:
-        os._exit(0)
-
-
-def _belong_to(parent: int) -> None:
-    """Ends with the process that it was forked from, however that ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:
         os._exit(0)
 
 
