@@ -22,6 +22,8 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
+import torch
+
 from ....living import Living
 from .. import forks
 from . import passed_batches
@@ -176,6 +178,8 @@ def _serve(connection: socket.socket, answer: Callable[[Any], Any], parent: int)
     """In the fork: never returns."""
     try:
         forks.belong_to(parent)
+        # The threads that PyTorch computes with did not come along; its own workers do without them, too.
+        torch.set_num_threads(1)
         # What the program holds is not looked at, so that its memory stays shared.
         gc.freeze()
         while True:
