@@ -72,6 +72,18 @@ class Transforms(unittest.TestCase):
         sizes = self.asked(lambda x: torch.fft.fftn(x, dim=(1, 2, 3, 4)), x)
         self.assertEqual(sizes, [17740800] * 4)
 
+    def test_nothing_to_transform_takes_its_result_alone(self):
+        spectrum = torch.empty(6, 5, dtype=torch.complex64, device="meta")
+        self.assertEqual(self.asked(lambda x: torch.fft.fftn(x, dim=()), spectrum), [240])
+        self.assertEqual(self.asked(torch.fft.rfft, pictures(0, 328)), [])
+
+    def test_arguments_may_be_named(self):
+        def named(x):
+            return torch.ops.aten._fft_r2c(self=x, dim=[1], normalization=0, onesided=True)
+
+        sizes = self.asked(named, pictures(8, 512, 768))
+        self.assertEqual(sizes, [12632064, 12582912])
+
     def test_frames_of_a_sound_take_none(self):
         with watched() as observer:
             line, window = pictures(64, 80000), pictures(1024)

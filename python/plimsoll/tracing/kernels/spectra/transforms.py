@@ -50,6 +50,8 @@ class Laid:
 @rule("aten._fft_r2c")
 def from_real(launch: Launch) -> None:
     given, dims = _given(launch)
+    if not dims:
+        return
     laid = Laid.of(given)
     half = tuple(size // 2 + 1 if dim == dims[-1] else size for dim, size in enumerate(laid.sizes))
     result = Laid(half, (), 2 * laid.element)
@@ -66,6 +68,8 @@ def from_real(launch: Launch) -> None:
 @rule("aten._fft_c2r")
 def to_real(launch: Launch) -> None:
     given, dims = _given(launch)
+    if not dims:
+        return
     laid = Laid.of(given)
     result = Laid(tuple(launch.outputs[0].shape), (), laid.element // 2, is_real=True)
     now, before = (dims, []) if _at_once(dims) else (dims[-1:], dims[:-1])
@@ -79,6 +83,8 @@ def to_real(launch: Launch) -> None:
 @rule("aten._fft_c2c")
 def between_complex(launch: Launch) -> None:
     given, dims = _given(launch)
+    if not dims:
+        return
     laid = Laid.of(given)
     dims = sorted(dims, key=lambda dim: -laid.strides[dim])
     now, later = dims[-_AT_ONCE:], dims[:-_AT_ONCE]
@@ -90,8 +96,9 @@ def between_complex(launch: Launch) -> None:
 
 
 def _given(launch: Launch) -> tuple[Any, list[int]]:
-    given, dims = launch.args[:2]
-    return given, [dim % given.dim() for dim in dims]
+    """The input, and the dimensions that are transformed: none of an input without numbers."""
+    given, dims = launch.argument(0, "self"), launch.argument(1, "dim")
+    return given, [dim % given.dim() for dim in dims] if given.numel() else []
 
 
 def _first(launch: Launch, later: list[int]) -> int | None:

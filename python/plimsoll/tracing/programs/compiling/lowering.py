@@ -172,7 +172,7 @@ def _report_strides(lowered: GraphLowering) -> None:
 
 
 def _reported_strides() -> list[Any]:
-    """The list that PyTorch reads; one that nobody reads where it asks for none."""
+    """The list in which PyTorch expects the strides; an empty one if it does not ask for them."""
     context = torch._guards.TracingContext.try_get()
     if context is None or context.output_strides is None:
         return []
