@@ -28,6 +28,17 @@ class Values(unittest.TestCase):
         self.assertTrue(small_values.is_known(kept))
         self.assertFalse(small_values.is_known(weights))
 
+    def test_filters_that_learn_are_not_coordinates(self):
+        filters, points = torch.rand(64, 32, 3, 3), torch.rand(6000, 3)
+        for held, learns, known in (
+            (filters, True, False),
+            (filters, False, True),
+            (points, True, True),
+            (torch.rand(8, 16, 3, 3), True, True),
+        ):
+            with self.subTest(shape=held.shape, learns=learns):
+                self.assertEqual(small_values.is_known(on_meta(held, Places(1), learns)), known)
+
     def test_lengths_follow_from_a_mask_with_a_place_for_each_sample_of_sound(self):
         with watching.watched():
             # Twelve clips of twelve seconds.

@@ -1,4 +1,4 @@
-"""Host memory that was freed is kept for the next values, where the C library is glibc.
+"""Host memory that was freed is kept for the next values, where the C library is glibc, until much is needed at once.
 
 Values of boxes are computed in arrays of many megabytes, one after another. If each went back to the system, the
 next would come as new pages, which takes as long as computing with them.
@@ -26,3 +26,11 @@ def keep_freed_memory() -> None:
     mallopt(_MMAP_THRESHOLD, _FROM_HEAP)
     mallopt(_TRIM_THRESHOLD, _KEPT)
     mallopt(_TOP_PAD, _AT_A_TIME)
+
+
+def give_freed_memory_back() -> None:
+    """For who is about to take much at once, which does not come from what was kept."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return

@@ -13,6 +13,7 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
 from .. import small_values
+from ..known.layout import holds_coordinates
 from ..standins.patches import Patches
 from . import values
 from .places import HOST, Places
@@ -20,6 +21,8 @@ from .places import HOST, Places
 _SENT_TO = "_plimsoll_sent_to"
 # Whether new parameters keep their memory and values; once for each context that asks for it.
 _keeping: list[bool] = []
+# What goes out, what comes in, and at least one of space. Points have two: which, and where.
+_FILTER_DIMS = 3
 
 
 @contextmanager
@@ -76,7 +79,7 @@ def on_meta(data: Any, places: Places, learns: bool = False) -> Any:
     """The tensor itself, or its like without memory where it lies in host memory.
 
     A parameter that learns is not a mask. Before it is initialised it often holds only zeros, and reading all of them
-    takes long.
+    takes long. Nor is it a list of coordinates where it has the shape of a filter.
     """
     with torch._C.DisableTorchFunction():
         if data.device.type != "cpu" or data.layout != torch.strided:
@@ -84,4 +87,16 @@ def on_meta(data: Any, places: Places, learns: bool = False) -> Any:
     data = data.detach()
     with torch._C.DisableTorchFunction(), places.naming(HOST):
         like = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device="meta")
+        if learns and _is_filter(like):
+            return like
         return values.copy_known_value(data, like, may_be_mask=not learns)
+
+
+def _is_filter(data: Any) -> bool:
+    """Whether it is as large as the filters of a convolution, not as points that are learned.
+
+    With the values of all its filters, a whole network would be computed on what a program draws.
+    """
+    return (
+        data.dim() >= _FILTER_DIMS and holds_coordinates(data) and not small_values.readable(data)
+    )

@@ -1,5 +1,6 @@
 """Outputs of a whole evaluation as arrays of numpy: they take no memory of their size."""
 
+import platform
 import unittest
 
 from tracing.kinds.traced_program import rows_of
@@ -38,12 +39,32 @@ assert held() - before < 1 << 20, held() - before
 """
 
 
+# As many small arrays are made and freed before the large one is taken.
+FREED_BEFORE = """
+import torch
+
+def held():
+    return int(open("/proc/self/status").read().split("VmRSS:")[1].split()[0]) >> 10
+
+logits = torch.empty(64, 640, 1024, device="cuda").cpu()
+small = [torch.ones(1 << 20) for _ in range(40)]
+most = held()
+del small[:-1]
+logits.numpy()
+assert most - held() > 100, (most, held())
+"""
+
+
 class LargeArrays(unittest.TestCase):
     def test_arrays_of_outputs_repeat_a_few_values_and_tensors_of_them_have_none(self):
         rows = rows_of(self, PROGRAM)
         sizes = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
         whole = 64 * 640 * 50304 * 2
         self.assertEqual(sizes.count(whole), 2, sizes)
+
+    @unittest.skipUnless(platform.libc_ver()[0] == "glibc", "only glibc's allocator is set")
+    def test_what_was_freed_before_goes_back_to_the_system(self):
+        rows_of(self, FREED_BEFORE)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,14 @@ from typing import Any
 import torch
 
 from ... import small_values
+from ...known.freed_memory import give_freed_memory_back
 from .. import values
 from ..places import HOST, Places
 
 # Values that get memory.
 _LEAST_VALUES = 1 << 20
+# Of so many, each array that a program computes takes 64 MiB or more.
+_MANY_VALUES = 1 << 24
 
 
 class Arrays:
@@ -30,6 +33,8 @@ class Arrays:
     def of(self, tensor: Any) -> Any:
         """The array of a tensor of the host's that has no memory."""
         shape = tuple(tensor.shape)
+        if math.prod(shape) >= _MANY_VALUES:
+            give_freed_memory_back()
         first = _repeats(shape)
         if math.prod(shape[:first]) == 1 or small_values.is_known(tensor):
             return values.plausible(tensor, self._observer).numpy()
