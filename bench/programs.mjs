@@ -1,13 +1,15 @@
 // Programs as they are: what `plimsoll estimate -- python ...` answers, beside what they took of an H200.
 //
-//   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--json]
+//   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--at-once N] [--json]
 //
 // FOLDER holds measured.json and the programs. Answers are kept in build/programs, by a hash of all they
-// depend on. A program whose packages this Python lacks is left out, and named. Ends with exit code 1
-// when a target is missed.
-import { spawnSync } from 'node:child_process';
+// depend on. A program whose packages this Python lacks is left out, and named. `--at-once N` estimates N
+// programs at a time, each bound to two cores of its own (taskset), for machines with many. Ends with exit
+// code 1 when a target is missed.
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -24,9 +26,20 @@ const { values } = parseArgs({
     },
     only: { type: 'string', default: '' },
     python: { type: 'string', default: benchPython() },
+    'at-once': { type: 'string', default: '1' },
     json: { type: 'boolean', default: false },
   },
 });
+
+const coresEach = 2;
+const atOnce = Number(values['at-once']);
+const room = Math.max(1, Math.floor(availableParallelism() / coresEach));
+if (!Number.isInteger(atOnce) || atOnce < 1 || atOnce > room) {
+  console.error(
+    `--at-once ${values['at-once']}: this machine has room for 1 to ${room}, with ${coresEach} cores each`,
+  );
+  process.exit(2);
+}
 
 /** Waits for a command, and tells the memory of its largest process and the processors' time. */
 const measurer = `import json, resource, subprocess, sys
@@ -42,14 +55,8 @@ const ground = groundHash();
 const { programs } = JSON.parse(readFileSync(join(values.programs, 'measured.json'), 'utf8'));
 const rows = [];
 const leftOut = [];
-for (const program of programs.filter(({ name }) => name.includes(values.only))) {
-  const row = keptOrMeasured(program);
-  const missing = /No module named '([^']+)'/.exec(row.failure ?? '')?.[1];
-  if (missing === undefined) rows.push(row);
-  else leftOut.push({ name: program.name, missing });
-  if (values.json) continue;
-  console.log(missing === undefined ? lineOf(row) : `${program.name}: left out, no ${missing}`);
-}
+const waiting = programs.filter(({ name }) => name.includes(values.only));
+await Promise.all(Array.from({ length: atOnce }, (_, place) => estimateWaiting(place)));
 const errors = rows.map(({ error }) => Math.abs(error)).toSorted((a, b) => a - b);
 const at = (share) => errors[Math.ceil(share * errors.length) - 1] ?? Number.NaN;
 const summary = {
@@ -67,13 +74,36 @@ else {
     `${summary.programs} programs, ${summary.failed} failed; error of reserved: median ${percent(summary.median)} (target ${percent(targets.median)}), 90th percentile ${percent(summary.ninetieth)} (${percent(targets.ninetieth)}); interval holds in ${percent(summary.held)}`,
   );
 }
+const slow = rows.filter(({ seconds }) => seconds > targets.seconds);
+const large = rows.filter(({ bytes }) => bytes > targets.bytes);
+if (!values.json) {
+  console.log(`longer than ${targets.seconds} s: ${namesOf(slow)}`);
+  console.log(`more than ${targets.bytes / 2 ** 30} GiB: ${namesOf(large)}`);
+}
 const met =
   summary.failed === 0 &&
   summary.median <= targets.median &&
   summary.ninetieth <= targets.ninetieth &&
   summary.held >= targets.held &&
-  rows.every(({ seconds, bytes }) => seconds <= targets.seconds && bytes <= targets.bytes);
+  slow.length === 0 &&
+  large.length === 0;
 process.exitCode = met ? 0 : 1;
+
+/** Takes programs until none waits. The place, from 0, says which cores are its own. */
+async function estimateWaiting(place) {
+  for (let program = waiting.shift(); program !== undefined; program = waiting.shift()) {
+    const row = await keptOrMeasured(program, place);
+    const missing = /No module named '([^']+)'/.exec(row.failure ?? '')?.[1];
+    if (missing === undefined) rows.push(row);
+    else leftOut.push({ name: program.name, missing });
+    if (values.json) continue;
+    console.log(missing === undefined ? lineOf(row) : `${program.name}: left out, no ${missing}`);
+  }
+}
+
+function namesOf(some) {
+  return some.length === 0 ? 'none' : some.map(({ name }) => name).join(', ');
+}
 
 function byName(a, b) {
   return a < b ? -1 : Number(a > b);
@@ -90,13 +120,13 @@ function groundHash() {
   return hash.digest('hex');
 }
 
-function keptOrMeasured(program) {
+async function keptOrMeasured(program, place) {
   const hash = createHash('sha256')
     .update(JSON.stringify([ground, program, textOf(program)]))
     .digest('hex');
   const file = join(kept, `${program.name}-${hash.slice(0, 16)}.json`);
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'));
-  const row = measure(program);
+  const row = await measure(program, place);
   if (row.failure === undefined) writeFileSync(file, JSON.stringify(row));
   return row;
 }
@@ -109,7 +139,7 @@ function textOf({ folder, argv: [first, second] }) {
   return files.toSorted(byName).map((file) => readFileSync(join(place, second, file), 'utf8'));
 }
 
-function measure({ name, folder, argv, allocatedBytes, reservedBytes }) {
+async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, place) {
   const started = performance.now();
   const asked = [
     'estimate',
@@ -122,13 +152,14 @@ function measure({ name, folder, argv, allocatedBytes, reservedBytes }) {
     'ignore',
     ...argv,
   ];
-  const end = spawnSync(values.python, ['-c', measurer, process.execPath, command, ...asked], {
-    cwd: join(values.programs, folder),
-    encoding: 'utf8',
-    maxBuffer: 2 ** 28,
-  });
+  const first = place * coresEach;
+  const bound = atOnce === 1 ? [] : ['taskset', '-c', `${first}-${first + coresEach - 1}`];
+  const output = await outputOf(
+    [...bound, values.python, '-c', measurer, process.execPath, command, ...asked],
+    join(values.programs, folder),
+  );
   const seconds = (performance.now() - started) / 1000;
-  const [status, stdout, stderr, bytes, processorSeconds] = JSON.parse(end.stdout);
+  const [status, stdout, stderr, bytes, processorSeconds] = JSON.parse(output);
   const cost = { seconds, processorSeconds, bytes };
   if (status !== 0) return { name, error: Infinity, held: false, failure: stderr.trim(), ...cost };
   const { peak, interval, phases } = JSON.parse(stdout);
@@ -140,6 +171,16 @@ function measure({ name, folder, argv, allocatedBytes, reservedBytes }) {
     phase: phases.find(({ makesPeak }) => makesPeak)?.phase,
     ...cost,
   };
+}
+
+function outputOf([program, ...args], cwd) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'inherit'] });
+    const parts = [];
+    child.stdout.on('data', (part) => parts.push(part));
+    child.on('error', reject);
+    child.on('close', () => resolve(Buffer.concat(parts).toString('utf8')));
+  });
 }
 
 function lineOf({ name, error, allocatedError, held, phase, failure, ...cost }) {

@@ -144,7 +144,7 @@ def _install(
     parameters.install(patches, places)
     loaders.install(patches, watch)
     rewritten.install(patches, watch)
-    inner_iterations.install(patches)
+    inner_iterations.install(patches, watch)
     graph_order.install(patches)
     largest.install(patches)
     calls.install(patches, overlay)

@@ -2,16 +2,21 @@
 
 Each asks for the same as the one before, and keeps two vectors as long as all parameters, until its history is full.
 The first ones are run, then the history is filled, and the last ones are run with it.
+
+It keeps nothing of an iteration whose gradients are tiny. Those of a picture that a network with random weights sees
+are: the losses are means over many numbers. There the history stays empty, and the interval reaches up for it.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
 from torch.optim import lbfgs
 
 from ...standins.patches import Patches
+from ..watch import Watch
 
 # So many at first, and with what the others would have kept.
 _FIRST, _LAST = 4, 2
@@ -19,10 +24,41 @@ _FIRST, _LAST = 4, 2
 _SEARCHES = 2
 # What it keeps of each iteration.
 _VECTORS, _FACTORS = ("old_dirs", "old_stps"), "ro"
+_EMPTY = (
+    "L-BFGS keeps vectors only of iterations whose gradients are large enough; here, with random weights, none was "
+    "counted, and the interval reaches up for a full history."
+)
+_FULL = "L-BFGS keeps vectors only of iterations whose gradients are large enough; here all were counted."
 
 
-def install(patches: Patches) -> None:
+def install(patches: Patches, watch: Watch) -> None:
     step = torch.optim.LBFGS.step
+    load = torch.nn.Module.load_state_dict
+    loaded = False
+    # By optimizer: iterations that its history was counted with, where none was kept.
+    counted: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def loading(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal loaded
+        loaded = True
+        return load(self, *args, **kwargs)
+
+    def stays_empty(optimizer: Any) -> bool:
+        return not loaded and not any(isinstance(p, torch.nn.Parameter) for p in optimizer._params)
+
+    def keep(optimizer: Any, size: int, iterations: int) -> None:
+        state = optimizer.state[optimizer._params[0]]
+        if not stays_empty(optimizer):
+            watch.observer.notes.add(_FULL)
+            _fill(state, size, iterations, watch.observer)
+            return
+        watch.observer.notes.add(_EMPTY)
+        before = counted.get(optimizer)
+        # Steps that come again may come often, of which a few are run.
+        now = min(iterations, size) if before is None else size
+        vector = sum(p.numel() * p.element_size() for p in optimizer._params)
+        watch.more_bytes += len(_VECTORS) * vector * (now - (before or 0))
+        counted[optimizer] = now
 
     def fewer(self: Any, closure: Any) -> Any:
         group = self.param_groups[0]
@@ -32,7 +68,7 @@ def install(patches: Patches) -> None:
         try:
             group["max_iter"] = _FIRST
             loss = step(self, closure)
-            _fill(self.state[self._params[0]], group["history_size"], most - _FIRST - _LAST)
+            keep(self, group["history_size"], most - _FIRST - _LAST)
             group["max_iter"] = _LAST
             step(self, closure)
             return loss
@@ -40,6 +76,7 @@ def install(patches: Patches) -> None:
             group["max_iter"] = most
 
     patches.set(torch.optim.LBFGS, "step", fewer)
+    patches.set(torch.nn.Module, "load_state_dict", loading)
     search = lbfgs._strong_wolfe
 
     def shorter(*args: Any, **kwargs: Any) -> Any:
@@ -50,7 +87,7 @@ def install(patches: Patches) -> None:
     patches.set(lbfgs, "_strong_wolfe", shorter)
 
 
-def _fill(state: dict, size: int, iterations: int) -> None:
+def _fill(state: dict, size: int, iterations: int, observer: Any) -> None:
     """Keeps what so many iterations would keep: without values, none of them finds that it got better."""
     direction = state.get("d")
     if direction is None or not all(name in state for name in _VECTORS):
@@ -59,4 +96,5 @@ def _fill(state: dict, size: int, iterations: int) -> None:
     for _ in range(min(iterations, size - len(kept[0]))):
         for vectors in kept:
             vectors.append(direction.clone())
+            observer.ledger.may_be_less(observer.allocation_of(vectors[-1]))
         state[_FACTORS].append(direction.new_ones(()))
