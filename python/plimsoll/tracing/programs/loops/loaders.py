@@ -251,6 +251,8 @@ class Passage:
             ended = left is not None and left <= 0
             return not (ended or self._shared.runs_all(reads) or self._can_end(left))
         ops = watch.observer.ops - self._ops
+        if self._given <= self._drawn_alike(ops) and self._number < 3:
+            return False
         if reads:
             settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
             return self._given >= (settled if self._number < 3 else 1) and not self._reads_all(ops)
@@ -260,6 +262,13 @@ class Passage:
         settled = _SETTLED_STEPS if ops < _CHEAP_OPS else _STEPS
         wanted = settled if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
+
+    def _drawn_alike(self, ops: int) -> int:
+        """How many batches say nothing about others, as each worker drew the same for its first, and its second."""
+        alike = self._indices.alike
+        if alike == 1:
+            return 0
+        return 2 * alike if ops < _CHEAP_OPS else alike
 
     def _reads_all(self, ops: int) -> bool:
         left = self._batches_left()

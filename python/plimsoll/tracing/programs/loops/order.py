@@ -90,6 +90,8 @@ class Epoch:
             self._waiting.extend(islice(self._indices, loader.num_workers * loader.prefetch_factor))
             self._indices = _ahead(self._indices, self._waiting)
 
+        self.alike = 1 if self._workers is None else self._workers.alike
+
     def __iter__(self) -> Epoch:
         return self
 

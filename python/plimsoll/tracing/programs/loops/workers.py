@@ -35,6 +35,11 @@ class Workers:
         if observer is not None and _can_be_read_ahead(loader):
             self._ahead = ReadingAhead(loader.dataset, observer)
 
+    @property
+    def alike(self) -> int:
+        """How many batches in a row are drawn alike: workers that copy a generator all begin where it is."""
+        return self._loader.num_workers if _copies_generators(self._loader) else 1
+
     def begin_epoch(self) -> None:
         """Those that go on with another epoch keep their generators, and begin with the first of them."""
         self._ended.clear()
@@ -146,7 +151,11 @@ def _can_be_read_ahead(loader: Any) -> bool:
     """Whether what is read follows from the place in the data set and from the states of the generators."""
     if loader._dataset_kind == _DatasetKind.Iterable:
         return False
-    return all(_own(one, False) is one for one in (loader.dataset, loader.collate_fn))
+    return not _copies_generators(loader)
+
+
+def _copies_generators(loader: Any) -> bool:
+    return any(_own(one, False) is not one for one in (loader.dataset, loader.collate_fn))
 
 
 def _initialise(function: Any, number: int) -> None:
