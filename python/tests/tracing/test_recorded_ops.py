@@ -74,6 +74,16 @@ class Copies(unittest.TestCase):
                 self.assertEqual(sizes.sizes(), [whole] * (2 + copies))
                 self.assertTrue(made.is_contiguous())
 
+    def test_the_product_of_a_softmax_of_one_head_and_its_gradient_is_not_copied(self):
+        # As in a CvT: the gradient of `einsum("bhlt,bhtv->bhlv", chances, v)`.
+        with watched() as observer:
+            scores = empty(8, 1, 64, 64, grad=True)
+            chances = scores.softmax(-1)
+            grad = empty(8, 64, 64, 1).permute(0, 3, 1, 2)
+            sizes = Asked(observer)
+            torch.autograd.grad(chances, scores, grad)
+            self.assertEqual(sizes.sizes(), [8 * 64 * 64 * 4] * 2)
+
     def test_a_slice_of_a_gradient_is_copied_to_be_scaled_down_unless_its_size_stays(self):
         layouts = (torch.channels_last, torch.contiguous_format)
         for mode, layout in itertools.product(("nearest", "bilinear"), layouts):
