@@ -172,6 +172,25 @@ torch.empty(len(runs)""",
     )
 )
 
+# It says two words ahead, and gives out the logits of both.
+AHEAD = """
+import torch
+from transformers import ProphetNetConfig, ProphetNetForConditionalGeneration
+from plimsoll.tracing.programs.passes import tokens
+
+tokens._RUN_FIRST = TOKENS
+config = ProphetNetConfig(
+    vocab_size=99, hidden_size=32, encoder_ffn_dim=32, decoder_ffn_dim=32, num_encoder_layers=1,
+    num_decoder_layers=1, num_encoder_attention_heads=2, num_decoder_attention_heads=2, eos_token_id=2,
+)
+model = ProphetNetForConditionalGeneration(config).cuda().eval()
+runs = []
+model.prophetnet.decoder.register_forward_hook(lambda *_: runs.append(1))
+ids = torch.randint(3, 99, (2, 8)).cuda()
+model.generate(ids, max_new_tokens=100, do_sample=False, num_beams=2)
+torch.empty(len(runs), 7, 11, 13, device="cuda")
+"""
+
 
 def asked(test, program, first):
     """The sizes of all requests where so many tokens are run first, and how many of them were run."""
@@ -222,6 +241,13 @@ class GeneratedTexts(unittest.TestCase):
     def test_tokens_that_are_not_run_leave_what_layers_gave_out(self):
         all_sizes, all_runs = asked(self, LAYERS, 1000)
         sizes, runs = asked(self, LAYERS, 4)
+        self.assertEqual(all_runs, 100)
+        self.assertLess(runs, 12)
+        self.assertEqual(sizes, all_sizes)
+
+    def test_tokens_that_are_not_run_leave_all_logits(self):
+        all_sizes, all_runs = asked(self, AHEAD, 1000)
+        sizes, runs = asked(self, AHEAD, 4)
         self.assertEqual(all_runs, 100)
         self.assertLess(runs, 12)
         self.assertEqual(sizes, all_sizes)

@@ -220,14 +220,14 @@ class Tokens:
 
 
 def _left_by(outputs: Any) -> dict[Any, Any]:
-    """The tensors that a token leaves beside its cache, by field, or field and place; none where others are left."""
+    """The tensors that a token leaves beside its cache, by field, or field and place; none where it has no logits."""
     left: dict[Any, Any] = {}
     for name, value in outputs.items():
         if torch.is_tensor(value) and name != _HANDED_ON:
             left[name] = value
         elif name in _HIDDEN:
             left |= {(name, place): tensor for place, tensor in enumerate(value)}
-    return left if {slot for slot in left if isinstance(slot, str)} == {"logits"} else {}
+    return left if "logits" in left else {}
 
 
 def _as_outputs(left: dict[Any, Any]) -> dict[str, Any]:
