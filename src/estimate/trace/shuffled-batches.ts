@@ -1,5 +1,6 @@
 import { CopiedEvents } from './copied-events.js';
 import { type EventStream, eventKind } from './event-stream.js';
+import { type Lives, livesOf } from './steps/lives.js';
 import { randomNumbers } from './unsure-kernels.js';
 
 /** Orders that are tried. Each is replayed, which takes up to a second. */
@@ -36,13 +37,6 @@ interface Pass {
   /** Slots that are held longer than `furthest`: they are freed after the last batch. */
   readonly late: readonly number[];
   readonly once?: Once | undefined;
-}
-
-/** By slot: the events that ask for it and free it. */
-interface Lives {
-  readonly allocatedAt: Int32Array;
-  /** The length of the stream where nothing frees it. */
-  readonly freedAt: Int32Array;
 }
 
 /** What the first step asks for and later ones use again, such as the state of an optimizer: it stays in the first. */
@@ -210,16 +204,6 @@ function beginsOf(
   // At the last place, where no batch follows, all that is left outlives the pass.
   const usual = 2 * Math.min(...left.slice(1, -1)) + fewBlocks;
   return starts.filter((_, batch) => batch > 0 && (left[batch] ?? 0) <= usual);
-}
-
-function livesOf({ kind, slot, length, slots }: EventStream): Lives {
-  const allocatedAt = new Int32Array(slots);
-  const freedAt = new Int32Array(slots).fill(length);
-  for (let at = 0; at < length; at += 1) {
-    if (kind[at] === eventKind.alloc) allocatedAt[slot[at] ?? 0] = at;
-    else if (kind[at] === eventKind.free) freedAt[slot[at] ?? 0] = at;
-  }
-  return { allocatedAt, freedAt };
 }
 
 function batchOf(starts: readonly number[], at: number): number {

@@ -9,6 +9,7 @@ import { otherRanks, rankNotes } from './other-ranks.js';
 import { phasePeaks } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { shuffledStreams } from './shuffled-batches.js';
+import { withLeftOutSteps } from './steps/repeated-steps.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
 import { liveParts } from './trace-parts.js';
@@ -31,10 +32,12 @@ export async function tracedEstimate(
   findCapacity: FindCapacity = safeCapacity,
 ): Promise<Estimate> {
   const traced = withWorkspaceOf(trace, gpu);
+  const replayed = replayOn(gpu, traced);
+  const longer = laterSegments({ ...trace, stream: traced }, gpu, replayed.peakReservedBytes);
   const drawn = trace.ragged && trace.drawn ? ordersOf(traced, gpu) : undefined;
-  const stream = drawn ? usualOrder(drawn, traced) : traced;
+  const stream = drawn ? usualOrder(drawn, traced) : (longer?.stream ?? traced);
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
-    replayOn(gpu, stream);
+    stream === traced ? replayed : replayOn(gpu, stream);
   const least = findCapacity(stream, uncappedBytes);
   // Awaited below, after what this thread does meanwhile; what fails first is told.
   least.catch(() => {});
@@ -44,6 +47,7 @@ export async function tracedEstimate(
     allocatedBytes: peakAllocatedBytes,
     otherRuns: [
       ...otherReservedPeaks(gpu, stream),
+      ...(longer ? [replayed.peakReservedBytes] : []),
       ...likelyPeaks(drawnPeaks(gpu, traced, trace.unsure)),
       // Who only runs a model has loaded it: nothing is left of a building.
       ...(trains(stream) && emptiesCache(stream)
@@ -55,7 +59,7 @@ export async function tracedEstimate(
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
-  const live = liveParts({ ...trace, stream }, peakAllocatedAt);
+  const live = liveParts({ ...(longer ?? trace), stream }, peakAllocatedAt);
   const { safeBytes } = await least;
   return assembleEstimate({
     method: 'trace',
@@ -82,6 +86,13 @@ export async function tracedEstimate(
       ...trace.notes,
     ],
   });
+}
+
+/** The job with steps that were left out, where an allocator holds another peak with these. */
+function laterSegments(trace: Trace, gpu: Gpu, reservedBytes: number): Trace | undefined {
+  const longer = withLeftOutSteps(trace);
+  if (longer === undefined) return undefined;
+  return replayOn(gpu, longer.stream).peakReservedBytes === reservedBytes ? undefined : longer;
 }
 
 interface Order {

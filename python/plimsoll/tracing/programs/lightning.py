@@ -51,6 +51,7 @@ def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:
     def __init__(self: Any, *args: Any, **settings: Any) -> None:
         if not settings.get("fast_dev_run") and not settings.get("overfit_batches"):
             watch.short_epochs = True
+            watch.whole_epochs = _ends_with_an_epoch(settings)
             limits = _limits(settings)
             for kind, limit in (("train", "train"), ("read", "val")):
                 name = f"limit_{limit}_batches"
@@ -83,9 +84,13 @@ def _limits(settings: dict[str, Any]) -> dict[str, Any]:
         limits["val_check_interval"] = 1.0
     if settings.get("check_val_every_n_epoch", 1) != 1:
         limits["check_val_every_n_epoch"] = 1
-    if settings.get("max_steps", -1) == -1 and settings.get("max_time") is None:
+    if _ends_with_an_epoch(settings):
         limits["max_epochs"] = _least(settings.get("max_epochs"), _EPOCHS)
     return limits
+
+
+def _ends_with_an_epoch(settings: dict[str, Any]) -> bool:
+    return settings.get("max_steps", -1) == -1 and settings.get("max_time") is None
 
 
 def _least(asked: Any, enough: int) -> int:

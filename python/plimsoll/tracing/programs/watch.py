@@ -69,6 +69,8 @@ class Watch:
         self.short_epochs = False
         # After so many it trains on, and reads; 0 where its real epochs do not reach the end of a loader.
         self.epoch_ends = {"train": 0, "read": 0}
+        # Whether nothing else, such as a number of steps, ends its real training within an epoch.
+        self.whole_epochs = False
         # Whether turns of a loop, or batches, were left out, so that the program is not what it was.
         self.left_out = False
         self.left_turns_out = False

@@ -2,7 +2,7 @@
 
 import unittest
 
-from plimsoll.tracing.programs.lightning import _limits
+from plimsoll.tracing.programs.lightning import _ends_with_an_epoch, _limits
 
 
 class ShortEpochs(unittest.TestCase):
@@ -20,6 +20,11 @@ class ShortEpochs(unittest.TestCase):
         self.assertNotIn("val_check_interval", _limits({"val_check_interval": 1.0}))
         self.assertEqual(_limits({"val_check_interval": 500})["val_check_interval"], 1.0)
         self.assertEqual(_limits({})["limit_train_batches"], 3)
+
+    def test_a_number_of_steps_may_end_a_training_within_an_epoch(self):
+        self.assertTrue(_ends_with_an_epoch({"max_epochs": 3, "max_steps": -1}))
+        self.assertFalse(_ends_with_an_epoch({"max_steps": 20}))
+        self.assertFalse(_ends_with_an_epoch({"max_time": "00:01:00:00"}))
 
     def test_fewer_batches_that_a_person_asks_for_are_all(self):
         limits = _limits({"val_check_interval": 0.5, "limit_train_batches": 2})

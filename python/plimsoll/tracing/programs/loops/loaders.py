@@ -129,7 +129,10 @@ class Passage:
         self._held.append(observer.ledger.live_bytes)
         if self._watch.short_epochs and self._given == self._epoch_end() - 1:
             # Before the last one of a short epoch; what its first step makes is there.
-            self._growing.left_out(self._source, self._held, self._batches_left())
+            left = self._batches_left()
+            self._growing.left_out(self._source, self._held, left)
+            if self._watch.whole_epochs:
+                self._mark_left_out((left or 0) - 1)
         batch = self._next()
         self._given += 1
         if not self._over:
@@ -169,7 +172,18 @@ class Passage:
             return False
         next(islice(self._indices, skipped, skipped), None)
         self._skipped += skipped
+        self._mark_left_out(skipped)
         return True
+
+    def _mark_left_out(self, batches: int) -> None:
+        """Says in the trace how many batches a real run has here, and how many a step is of.
+
+        They ask for what those before them did.
+        """
+        if batches > 0 and not self._is_ragged():
+            each = self._given // min(filter(None, self._watch.steps_since(self._steps)), default=1)
+            mark = f"left-out:{self._pass}:{batches}:{1 if self._reads() else max(1, each)}"
+            self._watch.observer.ledger.mark(mark)
 
     def _next_larger(self) -> Any:
         """The next batch that is larger than all before it, or at which the program may do something else."""
@@ -324,12 +338,16 @@ class Passage:
         left = self._batches_left()
         if left is None or left > 1:
             self._watch.left_out = True
-        if loader._dataset_kind == _DatasetKind.Iterable:
-            raise StopIteration
         sampler = loader._index_sampler
-        if type(sampler) is data.BatchSampler:
-            if self._short() == 0 or self._given + self._skipped >= len(sampler):
-                raise StopIteration
+        is_plain = type(sampler) is data.BatchSampler
+        ends = loader._dataset_kind == _DatasetKind.Iterable or (
+            is_plain and (self._short() == 0 or self._given + self._skipped >= len(sampler))
+        )
+        if not self._watch.short_epochs:
+            self._mark_left_out((left or 0) - (not ends))
+        if ends:
+            raise StopIteration
+        if is_plain:
             return self._recent[: self._short()]
         rest = deque(islice(self._indices, _MAX_INDICES), maxlen=1)
         if not rest:
