@@ -19,8 +19,10 @@ from plimsoll.tracing.programs.loops.growing import Allowance, Growing
 from plimsoll.tracing.programs.loops.loaders import Passage
 from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
 from plimsoll.tracing.programs.loops.repeated import Repeated
+from plimsoll.tracing.programs.loops.settling import Settling
 from plimsoll.tracing.standins.patches import Patches
 
+MIB = 2**20
 # Prints the rows of each batch, in the order in which they come.
 SHUFFLED = """
 import torch
@@ -106,8 +108,10 @@ class Watched:
         self.ops = self.calls = self.backwards = 0
         self.observer, self.packed, self.steps_of = self, set(), {}
         self.short_epochs, self.epoch_ends = False, {"train": 0, "read": 0}
-        self.differ = self.guessed = self.left_out = False
+        self.differ = self.guessed = self.left_out = self.drawn = False
         self.ledger = Ledger()
+        self.asked = 0
+        self.shared = Ragged(Settling(self.ledger, 2**40))
         self.batch_loop = None
 
     def steps_since(self, before):
@@ -132,16 +136,30 @@ class Watched:
         pass
 
     def batches(self, loader, ops):
-        passage = Passage(loader, self, 1, Ragged(), Repeated(), Allowance(0), Growing(self), 0)
+        shared = self.shared
+        passage = Passage(loader, self, 1, shared, Repeated(), Allowance(0), Growing(self), 0)
         for batch in passage:
             yield batch
+            self.asks(batch)
             self.ops += ops
             self.calls += 1
             self.backwards += 1
 
+    def asks(self, batch):
+        """For more each time: what is held never settles."""
+        self.asked += 100 * MIB
+        self.ledger.free(self.ledger.allocate(self.asked, "op", "", "x"))
+
     def trains_on(self, loader, ops):
         """How many batches it was given."""
         return sum(1 for _ in self.batches(loader, ops))
+
+
+class Settled(Watched):
+    """One that asks for what its batches take."""
+
+    def asks(self, batch):
+        self.ledger.free(self.ledger.allocate(batch.numel() * MIB, "op", "", "x"))
 
 
 class Epochs(unittest.TestCase):
@@ -164,6 +182,29 @@ class Epochs(unittest.TestCase):
         watched = Watched()
         self.assertLess(watched.trains_on(self.loader, 9_000), 20)
         self.assertTrue(watched.guessed)
+
+    def test_where_no_more_is_held_only_larger_ones_are_run(self):
+        lengths = [90, 70, 80] + [60, 50] * 10 + [95] + [40, 30] * 10
+        loader = DataLoader([torch.zeros(length) for length in lengths], 1)
+        program = Settled()
+        ran = [batch.numel() for batch in program.batches(loader, 4_000)]
+        # And the last one.
+        self.assertEqual(ran, [*lengths[:11], 95, 30])
+        self.assertTrue(program.guessed)
+
+    def test_once_all_were_run_fewer_are(self):
+        lengths = [90, 70, 80] + [60, 50] * 3
+        loader = DataLoader([torch.zeros(length) for length in lengths], 1)
+        program = Settled()
+        self.assertEqual([program.trains_on(loader, 4_000) for _ in range(2)], [9, 2])
+        self.assertTrue(program.guessed)
+
+    def test_where_each_run_has_its_own_order_more_are_run(self):
+        lengths = [90, 70, 80] + [60, 50] * 8
+        loader = DataLoader([torch.zeros(length) for length in lengths], 1)
+        program = Settled()
+        program.drawn = True
+        self.assertEqual(program.trains_on(loader, 4_000), 19)
 
     def test_where_a_program_may_do_something_else_a_batch_is_run_as_in_a_real_run(self):
         real = [len(batch) for batch in self.loader]

@@ -56,6 +56,11 @@ class Reserved:
         self._catch_up()
         return self._peak_reserved
 
+    def peak_until(self, end: int) -> int:
+        """Of the first so many events, which are more than at any call before."""
+        self._catch_up(end)
+        return self._peak_reserved
+
     def peak_allocated(self) -> int:
         self._catch_up()
         return self._peak_allocated
@@ -70,9 +75,10 @@ class Reserved:
         self._catch_up()
         self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, end: int | None = None) -> None:
         events = self._events
-        for at in range(self._seen, len(events)):
+        end = len(events) if end is None else end
+        for at in range(self._seen, end):
             event = events[at]
             kind = event[0]
             if kind == "a":
@@ -83,7 +89,7 @@ class Reserved:
                 self._give(self._take(event[1], 0))
             elif kind == "c":
                 self._release()
-        self._seen = len(events)
+        self._seen = max(self._seen, end)
 
     def _take(self, asked: int, stream: int) -> _Block:
         size = -(-asked // _STEP) * _STEP

@@ -22,6 +22,7 @@ from . import order, ragged
 from .by_hand import counts_on_next
 from .growing import Allowance, Growing
 from .repeated import Repeated
+from .settling import Settling
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
 # allocator holds may settle later, so that more are run where they are cheap: in so many ops altogether.
@@ -43,7 +44,8 @@ _MAX_INDICES = 200_000
 
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
-    shared, repeated = ragged.Ragged(), Repeated()
+    observer, repeated = watch.observer, Repeated()
+    shared = ragged.Ragged(Settling(observer.ledger, observer.gpu.memory))
     whole_reads, growing = Allowance(_WHOLE_READ_OPS), Growing(watch)
     numbers = count()
 
@@ -88,6 +90,8 @@ class Passage:
         self._calls = watch.calls
         self._ops = watch.observer.ops
         self._mark = self._ops
+        # Where the events of this batch begin.
+        self._began = shared.begins()
         self._given = 0
         # Batches that the loop of the program was led past.
         self._skipped = 0
@@ -122,7 +126,10 @@ class Passage:
             if not self._order_is_known or self._watch.short_epochs:
                 observer.guess_order(drawn=not self._order_is_known)
             self._shared.spent(observer.ops - self._mark, self._reads(), self._chooses)
-            if self._shared.runs_all(self._reads()) or self._shared.looks():
+            if self._given:
+                self._shared.ran(self._began, self._reads())
+            settled = self._is_settled(self._reads())
+            if (self._shared.runs_all(self._reads()) and not settled) or self._shared.looks():
                 # What the next batch leaves may be new, however long that takes.
                 self._watch.news()
         self._mark = observer.ops
@@ -136,10 +143,10 @@ class Passage:
         batch = self._next()
         self._given += 1
         if not self._over:
-            samples = len(self._recent) if isinstance(self._recent, list) else None
-            self._shapes.setdefault(samples, set()).add(ragged.shapes(batch))
+            self._shapes.setdefault(self._samples(), set()).add(ragged.shapes(batch))
         # The second batch without a backward pass: this loader is read, not trained on.
         self._watch.batch_given(self._given > 1 and self._reads())
+        self._began = self._shared.begins()
         return batch
 
     def _next(self) -> Any:
@@ -156,7 +163,11 @@ class Passage:
                 return self._fetch(self._last())
             self._chooses = True
             return self._next_larger()
-        self._recent = next(self._indices)
+        try:
+            self._recent = next(self._indices)
+        except StopIteration:
+            self._shared.whole.add(self._source)
+            raise
         batch = self._fetch(self._recent)
         self._is_larger(batch)
         return batch
@@ -219,7 +230,10 @@ class Passage:
         emptied, loop = self._watch.observer.ledger.emptied, self._watch.batch_loop
         if self._shared.begins_anew(self._source, emptied) and loop is not None:
             loop.stops_before()
-        return self._shared.is_larger(batch, self._source)
+        return self._shared.is_larger(batch, self._source, self._samples() or 0)
+
+    def _samples(self) -> int | None:
+        return len(self._recent) if isinstance(self._recent, list) else None
 
     def _pass_over(self, batches: int) -> None:
         """For batches that are not run: what the loop counts goes on."""
@@ -242,6 +256,11 @@ class Passage:
     def _reads(self) -> bool:
         return self._watch.backwards == self._backwards
 
+    def _is_settled(self, reads: bool) -> bool:
+        """Where each real run has an order of its own, any batch may come first: all count."""
+        known = self._order_is_known and not self._watch.observer.drawn
+        return known and self._shared.is_settled(reads, self._source in self._shared.whole)
+
     def _enough(self) -> bool:
         if self._is_whole or self._counted_on or not self._saw_enough():
             return False
@@ -262,8 +281,11 @@ class Passage:
         reads = self._reads()
         if self._is_ragged():
             left = self._batches_left()
-            ended = left is not None and left <= 0
-            return not (ended or self._shared.runs_all(reads) or self._can_end(left))
+            if left is not None and left <= 0:
+                return False
+            if self._is_settled(reads):
+                return True
+            return not (self._shared.runs_all(reads) or self._can_end(left))
         ops = watch.observer.ops - self._ops
         if self._given <= self._drawn_alike(ops) and self._number < 3:
             return False

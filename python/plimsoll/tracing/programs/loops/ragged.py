@@ -10,15 +10,21 @@ compared with one another alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import torch
 
 from .reading_ahead import seconds
+from .settling import Settling
 
 # Ops of a program in which all batches are run: of those it trains on, and of those it reads.
 _TRAINING_OPS = 60_000
 _READING_OPS = 20_000
+# In so many of these they are all run even if they leave nothing new; in fewer once all of a data set were.
+_LEAST_TRAINING_OPS = 40_000
+_LEAST_READING_OPS = 14_000
+_LEAST_OF_WHOLE = 2 / 3
 # Then, the ops that the larger ones may take, or all where these are enough, and what looking for them may:
 # samples, and seconds of the processor, which only end what would take too long.
 _LARGER_OPS = 50_000
@@ -26,20 +32,24 @@ _SAMPLES = 20_000
 _SECONDS = 6.0
 # A program that empties the cache after fewer batches than this does so all the time: none meets what others left.
 _BATCHES_BETWEEN = 8
+# A list of fewer parts than this may be anything, also where it has one for each sample.
+_LEAST_SAMPLES = 4
 
 
 class Ragged:
     """What a program's loaders have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, settling: Settling | None = None) -> None:
+        self._settling = settling
         self._reading = self._training = self._larger = self._samples = 0
         self._seconds = 0.0
         # By data set: the largest sizes, how many times the cache was emptied before, and batches since.
         self._largest: dict[Any, dict[str, int]] = {}
         self._emptied: dict[Any, int] = {}
         self._since: dict[Any, int] = {}
-        # Data sets whose batches differ.
+        # Data sets whose batches differ, and those of which all batches were run.
         self.sources: set[tuple] = set()
+        self.whole: set[tuple] = set()
 
     def spent(self, ops: int, reads: bool, chosen: bool) -> None:
         if chosen:
@@ -49,8 +59,26 @@ class Ragged:
         else:
             self._training += ops
 
+    def begins(self) -> int:
+        """For `ran`, before a batch is run."""
+        return 0 if self._settling is None else self._settling.begins()
+
+    def ran(self, began: int, reads: bool) -> None:
+        if self._settling is not None:
+            self._settling.ran(began, reads)
+
     def runs_all(self, reads: bool) -> bool:
         return self._reading < _READING_OPS if reads else self._training < _TRAINING_OPS
+
+    def is_settled(self, reads: bool, whole: bool) -> bool:
+        """Whether all were run that may leave something new; whole: those of a data set were, before this time."""
+        if self._settling is None:
+            return False
+        ops, least = self._training, _LEAST_TRAINING_OPS
+        if reads:
+            ops, least = self._reading, _LEAST_READING_OPS
+        long = ops >= least * (_LEAST_OF_WHOLE if whole else 1)
+        return long and self._settling.is_settled(reads)
 
     def looks(self) -> bool:
         """Whether larger batches are still looked for."""
@@ -75,12 +103,12 @@ class Ragged:
         self._since[source] = 0
         return seldom
 
-    def is_larger(self, batch: Any, source: tuple) -> bool:
+    def is_larger(self, batch: Any, source: tuple, samples: int = 0) -> bool:
         """Whether it is larger, in anything, than all of its data set that were asked about."""
         self._since[source] = self._since.get(source, 0) + 1
         largest = self._largest.setdefault(source, {})
         larger = False
-        for name, size in _sizes(batch):
+        for name, size in _sizes(batch, samples):
             if size > largest.get(name, -1):
                 largest[name] = size
                 larger = True
@@ -94,19 +122,23 @@ class Ragged:
         return batch
 
 
-def tensors(batch: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Of all that a batch holds, with the place of each."""
+def tensors(batch: Any, name: str = "", samples: int = 0) -> Iterator[tuple[str, Any]]:
+    """Of all that a batch holds, with the place of each; `samples`: lists with so many parts have one for each.
+
+    Which sample comes first says nothing: all of them have one place.
+    """
     if isinstance(batch, torch.Tensor):
         yield name, batch
     elif isinstance(batch, Mapping):
         for key, value in batch.items():
-            yield from tensors(value, f"{name}.{key}")
+            yield from tensors(value, f"{name}.{key}", samples)
     elif isinstance(batch, (list, tuple)):
+        one_each = samples >= _LEAST_SAMPLES and len(batch) == samples
         for place, value in enumerate(batch):
-            yield from tensors(value, f"{name}.{place}")
+            yield from tensors(value, f"{name}.{'*' if one_each else place}", samples)
     elif hasattr(batch, "to_dict"):
         # A batch of graphs.
-        yield from tensors(batch.to_dict(), name)
+        yield from tensors(batch.to_dict(), name, samples)
     elif hasattr(batch, "__dict__") and not isinstance(batch, type) and not callable(batch):
         # A class of the program's own. What it holds may refer back to it.
         for key, value in vars(batch).items():
@@ -131,17 +163,30 @@ def shapes(batch: Any) -> tuple:
     return tuple(tuple(tensor.shape) for _, tensor in tensors(batch))
 
 
-def _sizes(batch: Any) -> Iterator[tuple[str, int]]:
-    held = list(tensors(batch))
-    yield "all", sum(tensor.numel() for _, tensor in held)
-    longest = {size for _, tensor in held if tensor.dim() > 1 for size in tensor.shape[:2]}
-    for name, tensor in held:
-        yield name, tensor.numel()
+def _sizes(batch: Any, samples: int) -> Iterator[tuple[str, int]]:
+    held: dict[str, list[Any]] = {}
+    for name, tensor in tensors(batch, samples=samples):
+        held.setdefault(name, []).append(tensor)
+    yield "all", sum(tensor.numel() for ones in held.values() for tensor in ones)
+    longest = {n for ones in held.values() for one in ones if one.dim() > 1 for n in one.shape[:2]}
+    for name, ones in held.items():
+        yield name, sum(one.numel() for one in ones)
+        if len(ones) > 1:
+            yield from _sizes_of_samples(name, ones)
+            continue
+        tensor = ones[0]
         counts = tensor.dim() == 1 and len(tensor) > 0 and not tensor.is_floating_point()
         counts = counts and _has_values(tensor)
         # Lengths of sequences that are filled up to the longest: programs pack them by these.
         if counts and int(tensor.max()) in longest:
             yield name + " packed", int(tensor.sum())
+
+
+def _sizes_of_samples(name: str, ones: list[Any]) -> Iterator[tuple[str, int]]:
+    """Pictures, boxes or sentences that a model works on one by one, or fills up to be of one size."""
+    yield name + " largest", max(one.numel() for one in ones)
+    if len({one.dim() for one in ones}) == 1:
+        yield name + " filled", prod(map(max, zip(*(one.shape for one in ones))))
 
 
 def _has_values(tensor: Any) -> bool:
