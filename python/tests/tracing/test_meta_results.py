@@ -75,6 +75,24 @@ class AlikeForAllShapes(unittest.TestCase):
         for shape, forms in zip(shapes, found):
             self.assertEqual(forms, [form(func(*args)) for func, args in self.calls(*shape)])
 
+    def test_which_number_is_given_does_not_matter_but_its_type_does(self):
+        results = MetaResults()
+        floor = {"rounding_mode": "floor"}
+        calls = [(ATEN.clamp.default, (meta(4, 5), 0, width), {}) for width in (640, 480, 512)]
+        calls += [(ATEN.mul.Tensor, (meta(3, dtype=torch.int64), by), {}) for by in (2, 3, 2.5)]
+        calls += [(ATEN.div.Tensor_mode, (meta(n), n), floor) for n in (4, 5, 6)]
+        with mock.patch.object(meta_results, "_ask", side_effect=meta_results._ask) as asked:
+            found = [form(results.run(*call)) for call in calls]
+        self.assertEqual(asked.call_count, 4)
+        self.assertEqual(found, [form(func(*args, **named)) for func, args, named in calls])
+
+    def test_a_copy_that_is_to_lie_otherwise_is_asked_for(self):
+        results = MetaResults()
+        for shape in ((2, 3, 4, 4), (2, 3, 5, 5)):
+            for named in ({"dtype": torch.bfloat16}, {"memory_format": torch.channels_last}):
+                found = results.run(ATEN._to_copy.default, (meta(*shape),), named)
+                self.assertEqual(form(found), form(ATEN._to_copy.default(meta(*shape), **named)))
+
     def test_tensors_that_lie_or_measure_otherwise_are_asked_for(self):
         results = MetaResults()
         results.run(ATEN.mul.Tensor, (meta(4, 5), meta(4, 5)), {})
@@ -91,6 +109,37 @@ class AlikeForAllShapes(unittest.TestCase):
         source = meta(3, 6)
         copy = results.run(ATEN.clone.default, (source,), {})
         self.assertNotEqual(copy.untyped_storage()._cdata, source.untyped_storage()._cdata)
+
+
+class Norms(unittest.TestCase):
+    """Images of a new size need no new question, as long as they have as many channels and lie in one run."""
+
+    def calls(self, *shape, layout=torch.contiguous_format, training=True):
+        x, w = meta(*shape).contiguous(memory_format=layout), meta(shape[1])
+        saved = w if training else meta(0)
+        yield ATEN.native_batch_norm.default, (x, w, w, w, w, training, 0.1, 1e-5)
+        for mask in ([True, True, True], [False, True, True]):
+            args = (x, x, w, w, w, saved, saved, training, 1e-5, mask)
+            yield ATEN.native_batch_norm_backward.default, args
+
+    def asked(self, *all_calls):
+        results, calls = MetaResults(), [call for calls in all_calls for call in calls]
+        with mock.patch.object(meta_results, "_ask", side_effect=meta_results._ask) as asked:
+            found = [form(results.run(*call, {})) for call in calls]
+        self.assertEqual(found, [form(func(*args)) for func, args in calls])
+        return asked.call_count
+
+    def test_the_kernel_is_asked_once_for_as_many_channels(self):
+        sizes = [(2, 8, 5, 6), (3, 8, 7, 4), (1, 8, 1, 2)]
+        self.assertEqual(self.asked(*(self.calls(*size) for size in sizes)), 3)
+        self.assertEqual(self.asked(self.calls(2, 8, 5, 6), self.calls(2, 4, 5, 6)), 6)
+        self.assertEqual(self.asked(self.calls(2, 8, 5, 6), self.calls(2, 8, 30)), 6)
+
+    def test_and_again_in_evaluation_and_where_images_lie_otherwise(self):
+        read = self.calls(4, 8, 5, 6, training=False)
+        self.assertEqual(self.asked(self.calls(2, 8, 5, 6), read), 6)
+        others = [self.calls(n, 8, 5, 6, layout=torch.channels_last) for n in (2, 3)]
+        self.assertEqual(self.asked(self.calls(2, 8, 5, 6), *others), 9)
 
 
 class Kept(unittest.TestCase):
@@ -145,6 +194,27 @@ class Kept(unittest.TestCase):
             for size in (0.1, 0.2):
                 self.results.run(ATEN._foreach_mul_.ScalarList, ([meta(2)] * 2, [size, size]), {})
             self.assertEqual(len(asked), 6)
+
+    def test_a_kernel_that_writes_to_lists_is_asked_about_what_comes_first(self):
+        asked = []
+        with mock.patch.object(meta_results, "_ask", lambda *given: asked.append(given)):
+            lists = [[meta(4), meta(8), meta(9)] for _ in range(3)]
+            self.results.run(ATEN._foreach_addcdiv_.ScalarList, (*lists, [1.0, 2.0, 3.0]), {})
+            self.results.run(ATEN._foreach_add_.List, (lists[0], lists[1][:2]), {})
+        self.assertEqual([len(one) for one in asked[0][1]], [1, 1, 1, 1])
+        # Which is wrong, as the kernel will say.
+        self.assertEqual([len(one) for one in asked[1][1]], [3, 2])
+
+    def test_rows_at_places_are_kept_and_those_of_a_mask_are_asked_for(self):
+        rows, places, mask = meta(9, 4), meta(5, dtype=torch.int64), meta(9, dtype=torch.bool)
+        with mock.patch.object(meta_results, "_ask", side_effect=meta_results._ask) as asked:
+            kept = [self.results.run(ATEN.index.Tensor, (rows, [places]), {}) for _ in range(3)]
+            self.assertEqual(
+                (asked.call_count, [form(one) for one in kept]), (1, [form(meta(5, 4))] * 3)
+            )
+            for _ in range(2):
+                self.results.run(ATEN.index.Tensor, (rows, [mask]), {})
+            self.assertEqual(asked.call_count, 3)
 
     def test_a_kernel_that_writes_to_lists_checks_them(self):
         with self.assertRaises(RuntimeError):

@@ -12,6 +12,7 @@ import torch
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _META = torch.device("meta")
+_NUMBERS = (int, float, bool)
 
 
 def works_by_value(func: Any) -> bool:
@@ -56,11 +57,24 @@ def _without_shape(key: tuple) -> tuple[tuple, Any] | None:
             elif form[0] != shape or form[1] != strides:
                 return None
             rest.append(form[2])
+        elif type(form) is tuple and form[0] in _NUMBERS:
+            # Which number it is does not matter, as for boxes that end where a picture of this width does.
+            rest.append(form[0])
         else:
             rest.append(form)
-    if named or not shape or 0 in shape or strides != strides_in_one_run(shape):
+    if not shape or 0 in shape or strides != strides_in_one_run(shape):
         return None
-    return (func, default, *rest), shape
+    if not all(map(_is_plain, named)):
+        return None
+    return (func, default, named, *rest), shape
+
+
+def _is_plain(form: tuple) -> bool:
+    """Whether an argument with a name is a number, a word or a type: not where a result lies, or how."""
+    value = form[1][1]
+    if isinstance(value, torch.dtype):
+        return True
+    return type(value) is tuple and (value[0] in _NUMBERS or value[0] in (str, type(None)))
 
 
 def strides_in_one_run(shape: Any) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import torch
 from ..corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
 from ..elementwise import as_laid_out
 from .alike_results import AlikeResults, works_by_value
+from .norm_results import NormResults, is_norm
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
@@ -32,6 +33,11 @@ _UNSURE_TAGS = tuple(
 # Asked for each time, kept by their arguments, kept for other shapes as well, or nothing to keep: they write to what
 # they are given.
 _ASKED, _KEPT, _BY_VALUE, _WRITES = "asked", "kept", "by value", "writes"
+_NORMS = "norms"
+# Kept where places are given; how many a mask takes depends on its values.
+_BY_PLACES = "by places"
+_INDEX = torch.ops.aten.index.Tensor
+_MASKS = (torch.bool, torch.uint8)
 
 
 class _Unsure(Exception):
@@ -46,13 +52,13 @@ class MetaResults:
         self._kinds: dict[int, tuple[str, Any]] = {}
         # A function that makes the result out of the arguments; None where it must be asked for.
         self._makers: dict[Any, Callable | None] = {}
-        self._alike = AlikeResults()
+        self._alike: dict[str, Any] = {_BY_VALUE: AlikeResults(), _NORMS: NormResults()}
         # What ops that write to lists were run with.
         self._written: set[tuple | None] = set()
 
     def run(self, func: Any, args: tuple, kwargs: dict) -> Any:
         kind = self._kept(func)
-        if kind is _ASKED:
+        if kind is _ASKED or (kind is _BY_PLACES and _has_mask(args[1])):
             return _ask(func, args, kwargs)
         if kind is _WRITES:
             return self._write(func, args, kwargs)
@@ -67,11 +73,12 @@ class MetaResults:
 
     def _first(self, key: tuple, func: Any, args: tuple, kwargs: dict, kind: str) -> Any:
         """The result for arguments that were not seen before."""
-        made = self._alike.made(key) if kind is _BY_VALUE else None
+        alike = self._alike.get(kind)
+        made = None if alike is None else alike.made(key)
         result = _ask(func, args, kwargs) if made is None else made
         maker = self._makers[key] = _maker(key, args, kwargs, result)
-        if kind is _BY_VALUE and made is None:
-            self._alike.learn(key, args, result if maker is not None else None)
+        if alike is not None and made is None:
+            alike.learn(key, args, result if maker is not None else None)
         return result
 
     def _write(self, func: Any, args: tuple, kwargs: dict) -> None:
@@ -84,7 +91,8 @@ class MetaResults:
         except _Unsure:
             key = None
         if key is None or key not in self._written:
-            _ask(func, args, kwargs)
+            first = args if key is None else _first_of_lists(func, args)
+            _ask(func, first, kwargs)
             self._written.add(key)
 
     def _kept(self, func: Any) -> str:
@@ -95,11 +103,27 @@ class MetaResults:
 
 
 def _kind(func: Any) -> str:
+    if func is _INDEX:
+        return _BY_PLACES
+    if is_norm(func):
+        return _NORMS
     if not _is_keepable(func):
         return _ASKED
     if not func._schema.returns:
         return _WRITES
     return _BY_VALUE if works_by_value(func) and func not in CORRECTIONS else _KEPT
+
+
+def _has_mask(places: Any) -> bool:
+    return any(one is not None and one.dtype in _MASKS for one in places)
+
+
+def _first_of_lists(func: Any, args: tuple) -> tuple:
+    """Lists of one length, cut to what comes first: kernels for lists go through them, at a millisecond each."""
+    lengths = {len(one) for one in args if isinstance(one, (list, tuple))}
+    if len(lengths) != 1 or lengths <= {0, 1} or not func._opname.startswith("_foreach_"):
+        return args
+    return tuple(one[:1] if isinstance(one, (list, tuple)) else one for one in args)
 
 
 def _form_of_lists(value: Any) -> Any:
