@@ -50,6 +50,8 @@ _ALIGNMENT = 32
 _TRIES = 8
 # With `cudnn.benchmark` it tries all of them, some 40.
 _ALL = 128
+# Most kernels have fewer settings than the first; none has more than the second.
+_FEW_KNOBS, _ALL_KNOBS = 16, 32
 # Ways to rank: by a quick look at the shape, by a closer one, which PyTorch never asks for, and what always works,
 # which it takes where the first finds none.
 _QUICK, _CLOSER, _FALLBACK = 0, 1, 2
@@ -144,10 +146,17 @@ class Cudnn:
             self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(ranking)))
             self._link(heuristics, 204, self._device)
             self._finalize(heuristics)
-            for config in self._descriptors(heuristics, 202, _Is.CONFIG, most):
+            for config in self._configs(heuristics, most):
                 plan = self._plan(problem, config)
                 if plan is not None:
                     yield plan
+
+    def _configs(self, heuristics: ctypes.c_void_p, most: int) -> Iterator[ctypes.c_void_p]:
+        """The first is asked for alone: to list the others takes half of the time, and few are ever needed."""
+        first = self._descriptors(heuristics, 202, _Is.CONFIG, 1)
+        yield from first
+        if first:
+            yield from self._descriptors(heuristics, 202, _Is.CONFIG, most)[1:]
 
     def _plan(self, problem: Any, config: ctypes.c_void_p) -> Choice | None:
         engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
@@ -208,7 +217,10 @@ class Cudnn:
 
     def _knobs(self, config: ctypes.c_void_p) -> dict[int, int]:
         knobs = {}
-        for knob in self._descriptors(config, 302, _Is.KNOB, 32):
+        found = self._descriptors(config, 302, _Is.KNOB, _FEW_KNOBS)
+        if len(found) == _FEW_KNOBS:
+            found = self._descriptors(config, 302, _Is.KNOB, _ALL_KNOBS)
+        for knob in found:
             kind = self._numbers(knob, 600, _Of.KNOB, ctypes.c_int, 1)[0]
             knobs[kind] = self._numbers(knob, 601, _Of.INT64, ctypes.c_int64, 1)[0]
         return knobs
