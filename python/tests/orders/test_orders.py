@@ -1,5 +1,6 @@
 """Batches of different sizes, and orders that decide what is held: as in a real run."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import unittest
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from orders import PACKAGE
 from plimsoll.tracing.ledger import Ledger
@@ -191,6 +192,19 @@ class Epochs(unittest.TestCase):
         # And the last one.
         self.assertEqual(ran, [*lengths[:11], 95, 30])
         self.assertTrue(program.guessed)
+
+    def test_in_a_stream_larger_ones_are_not_looked_for_without_end(self):
+        class Stream(IterableDataset):
+            def __iter__(self):
+                for read in itertools.count():
+                    numbers.append(read)
+                    yield torch.zeros(30 + read % 7)
+
+        numbers = []
+        torch.manual_seed(3)
+        # So many take 40,000 operations from the third on; none of the next ones is larger.
+        self.assertEqual(Settled().trains_on(DataLoader(Stream(), None), 4_000), 12)
+        self.assertLess(len(numbers), 60)
 
     def test_once_all_were_run_fewer_are(self):
         lengths = [90, 70, 80] + [60, 50] * 3

@@ -38,6 +38,8 @@ _CHEAP_READ_OPS = 3_000
 _WHOLE_READ_OPS = 12_000
 # An optimizer that steps once in many batches is waited for so long.
 _MAX_BATCHES = 64
+# Of a stream without an end, so many are passed over for each that is run.
+_PASSED_OF_STREAM = 2
 # Looking for the last batch of a sampler of the program's own.
 _MAX_INDICES = 200_000
 
@@ -99,8 +101,9 @@ class Passage:
         # Of batches with so many samples.
         self._shapes: dict[Any, set[tuple]] = {}
         self._over = False
-        # Whether only batches are run that are larger than all before.
+        # Whether only batches are run that are larger than all before, and because the others leave nothing new.
         self._chooses = False
+        self._settled = False
         # Whether it is read to its end.
         self._is_whole = False
         # Whether the program asks for each batch itself, and ends where there is none.
@@ -162,6 +165,7 @@ class Passage:
             if not self._is_ragged():
                 return self._fetch(self._last())
             self._chooses = True
+            self._settled = self._is_settled(self._reads())
             return self._next_larger()
         try:
             self._recent = next(self._indices)
@@ -201,7 +205,7 @@ class Passage:
         loop, left = self._watch.batch_loop, self._batches_left()
         place = loop.seldom(left) if loop is not None and left and left > 0 else None
         batch, passed = None, 0
-        while self._shared.looks():
+        while self._shared.looks() and not self._passed_enough(passed):
             try:
                 index = next(self._indices)
             except StopIteration:
@@ -225,6 +229,11 @@ class Passage:
         self._pass_over(place - passed)
         self._recent = next(self._indices)
         return self._fetch(self._recent)
+
+    def _passed_enough(self, passed: int) -> bool:
+        """Whether no larger ones are looked for in a stream that ends nobody knows where."""
+        endless = self._settled and self._batches_left() is None
+        return endless and self._skipped + passed >= _PASSED_OF_STREAM * self._given
 
     def _is_larger(self, batch: Any) -> bool:
         emptied, loop = self._watch.observer.ledger.emptied, self._watch.batch_loop
