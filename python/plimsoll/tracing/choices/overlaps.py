@@ -17,7 +17,7 @@ _MANY = 512
 # Boxes with less than this in common need not be near each other.
 _LEAST_SHARE = 0.3
 # Where more pairs than this part of all are near, many boxes go early, and `nms` itself is as quick.
-_FEW_PAIRS = 1 / 25
+_FEW_PAIRS = 1 / 14
 # For what is lost by rounding.
 _MARGIN = 1.001
 # PyTorch's own: it is replaced while a trace runs.
@@ -55,9 +55,11 @@ def _kept(boxes: Any, scores: Any, limit: float) -> Any:
     first = np.repeat(own, following)
     begins = np.cumsum(following) - following
     second = np.arange(pairs) - np.repeat(begins - own - 1, following)
-    # In other rows most do not meet.
-    meet = (top[first] < bottom[second]) & (top[second] < bottom[first])
-    first, second = first[meet], second[meet]
+    # In other rows most lie too far apart, as they would from left to right.
+    far = (bottom - top) * np.float32((1 - limit) * _MARGIN)
+    apart = np.abs(top[first] - top[second])
+    close = apart <= np.maximum(far[first], far[second])
+    first, second = first[close], second[close]
     zero = np.float32(0)
     width = np.maximum(zero, np.minimum(right[first], right[second]) - left[second])
     height = np.minimum(bottom[first], bottom[second]) - np.maximum(top[first], top[second])

@@ -47,6 +47,25 @@ class Overlaps(unittest.TestCase):
             self.assertLess(len(found), len(boxes))
             self.assertEqual(found.tolist(), kept_by_all(boxes, scores, limit).tolist())
 
+    def test_boxes_that_are_just_near_enough_are_compared(self):
+        """One above the other, moved by what leaves a little more in common than the limit, or a little less."""
+        places = torch.arange(300.0)[:, None] * torch.tensor([[40.0, 7.0]])
+        upper = torch.cat([places, places + 30], 1)
+        for limit in (0.3, 0.5, 0.7):
+            # Of two boxes of height 30, one moved by this has just the limit in common with the other.
+            moved = 30 * (1 - limit) / (1 + limit)
+            for share, count in ((0.999, 300), (1.001, 600)):
+                boxes = torch.cat([upper, upper + torch.tensor([0, 1, 0, 1]) * moved * share])
+                found = overlaps.kept(self.refused, boxes, torch.arange(600.0), limit)
+                self.assertEqual(len(found), count)
+            # And one that is part of the other, from its top.
+            within = upper.clone()
+            within[:, 1] += 30 * (1 - limit) * 0.9999
+            boxes = torch.cat([upper, within])
+            self.assertEqual(
+                len(overlaps.kept(self.refused, boxes, torch.arange(600.0), limit)), 300
+            )
+
     def test_boxes_without_an_area_stay(self):
         boxes, scores = drawn_boxes(700, 30, 5)
         boxes[:50, 2:] = boxes[:50, :2]
