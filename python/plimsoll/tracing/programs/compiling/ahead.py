@@ -1,7 +1,7 @@
 """The backward graph of a function, lowered on a second core while this one lowers its forward graph.
 
-It depends on forward in one thing: how forward lays out the tensors that it keeps. The fork starts with the layout of
-the captured graph. If forward turns out to use another layout, that fork is ended and a new one is started.
+It depends on forward in one thing: how forward lays out the tensors that it keeps. The fork starts with a guess. If
+forward turns out to use another layout, that fork is ended and a new one is started.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from .ahead import Ahead
 from .codes import Written, form_of_graph
 from .execution import executable
 from .graphs import in_graphs
+from .layouts import guessed_strides
 from .padding import tries_padding
 from .triton_kernels import Driver
 
@@ -77,8 +78,8 @@ class Lowering:
         if form in codes:
             _reported_strides().extend(codes[form].strides)
             return codes[form].code, {}
-        if not kind and not _has_convolutions(graph):
-            self._ahead.begin()
+        if not kind:
+            self._ahead.begin(guessed_strides(graph, _kept_of(graph.graph.output_node().args[0])))
         code = self._ahead.code(inputs) if kind == _BACKWARD else None
         constants: dict[str, Any] = {}
         if code is None:
@@ -180,17 +181,16 @@ def _reported_strides() -> list[Any]:
 
 
 def _strides_of_kept() -> list[Any]:
-    """Of what forward keeps for backward, as they were reported."""
+    """As they were reported."""
+    return _kept_of(_reported_strides())
+
+
+def _kept_of(results: Any) -> list[Any]:
+    """Of the results of a forward graph, those that it keeps for backward."""
     context = torch._guards.TracingContext.try_get()
     if context is None or context.fw_metadata is None:
         return []
-    return _reported_strides()[context.fw_metadata.tensors_saved_for_backwards_slice]
-
-
-def _has_convolutions(graph: Any) -> bool:
-    """Inductor lays out what they work on with channels last: not as the captured graph has it."""
-    target = torch.ops.aten.convolution.default
-    return bool(graph.graph.find_nodes(op="call_function", target=target))
+    return list(results[context.fw_metadata.tensors_saved_for_backwards_slice])
 
 
 class _Folder(joint_graph.UniformValueConstantFolder):

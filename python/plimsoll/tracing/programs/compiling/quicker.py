@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import torch._inductor.config
 import torch.utils._triton
+from torch._inductor import ir
 from torch._inductor.codecache import CacheBase
 from torch._inductor.codegen import triton, wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
@@ -20,6 +21,7 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
+from .comparisons import compared_once
 from .equal_kernels import written_once
 from .formulas import formulas_once
 from .patterns import possible_patterns
@@ -42,12 +44,18 @@ def quicker() -> Iterator[None]:
         possible_patterns(),
         written_once(),
         formulas_once(),
+        compared_once(),
         # Which lines of a model a kernel stands for is written beside it.
-        mock.patch.object(triton, "get_kernel_metadata", lambda *_: ("", "")),
+        mock.patch.object(triton, "get_kernel_metadata", _no_metadata),
+        mock.patch.object(ir, "get_kernel_metadata", _no_metadata),
         _unlogged(),
         _called_directly(),
     ):
         yield
+
+
+def _no_metadata(*_: Any) -> tuple[str, str]:
+    return "", ""
 
 
 @contextmanager
