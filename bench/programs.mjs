@@ -1,11 +1,11 @@
 // Programs as they are: what `plimsoll estimate -- python ...` answers, beside what they took of an H200.
 //
-//   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--at-once N] [--json]
+//   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--at-once N] [--cores N] [--json]
 //
 // FOLDER holds measured.json and the programs. Answers are kept in build/programs, by a hash of all they
 // depend on. A program whose packages this Python lacks is left out, and named. `--at-once N` estimates N
-// programs at a time, each bound to two cores of its own (taskset), for machines with many. Ends with exit
-// code 1 when a target is missed.
+// programs at a time, each bound to cores of its own (taskset), for machines with many: to two, or as many
+// as `--cores` says. Ends with exit code 1 when a target is missed.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -27,19 +27,13 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     python: { type: 'string', default: benchPython() },
     'at-once': { type: 'string', default: '1' },
+    cores: { type: 'string', default: '2' },
     json: { type: 'boolean', default: false },
   },
 });
 
-const coresEach = 2;
-const atOnce = Number(values['at-once']);
-const room = Math.max(1, Math.floor(availableParallelism() / coresEach));
-if (!Number.isInteger(atOnce) || atOnce < 1 || atOnce > room) {
-  console.error(
-    `--at-once ${values['at-once']}: this machine has room for 1 to ${room}, with ${coresEach} cores each`,
-  );
-  process.exit(2);
-}
+const coresEach = wholeNumber('cores', availableParallelism());
+const atOnce = wholeNumber('at-once', Math.max(1, Math.floor(availableParallelism() / coresEach)));
 
 /** Waits for a command, and tells the memory of its largest process and the processors' time. */
 const measurer = `import json, resource, subprocess, sys
@@ -99,6 +93,13 @@ async function estimateWaiting(place) {
     if (values.json) continue;
     console.log(missing === undefined ? lineOf(row) : `${program.name}: left out, no ${missing}`);
   }
+}
+
+function wholeNumber(name, most) {
+  const value = Number(values[name]);
+  if (Number.isInteger(value) && value >= 1 && value <= most) return value;
+  console.error(`--${name} ${values[name]}: a whole number from 1 to ${most} is expected here`);
+  process.exit(2);
 }
 
 function namesOf(some) {
