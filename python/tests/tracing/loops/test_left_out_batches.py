@@ -1,4 +1,4 @@
-"""The trace says how many batches a real run has where it leaves them out."""
+"""The trace says how many batches, or turns of a loop, a real run has where it leaves them out."""
 
 import unittest
 
@@ -20,6 +20,21 @@ for batch in DataLoader(rows, batch_size=4, collate_fn=torch.cat):
         optimizer.zero_grad()
     {then}
 print("steps", step)
+"""
+
+TURNS = """
+import torch
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(30):
+    torch.zeros(2, device="cuda")
+for step in range(3000):
+    optimizer.zero_grad()
+    model(torch.rand(4, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    if step == 1000:
+        model(torch.rand(64, 8, device="cuda"))
 """
 
 
@@ -50,6 +65,16 @@ class LeftOut(unittest.TestCase):
         left = [int(mark.split(":")[2]) for mark in marks if mark.startswith("left-out:")]
         self.assertEqual(len(left), 2)
         self.assertEqual(self.in_all(marks), 100, marks)
+
+    def test_turns_of_a_loop_that_trains_are_told_as_well(self):
+        rows = rows_of(self, TURNS)
+        marks = [row[1] for row in rows[1:-1] if row[0] == "m" and "phase:" not in row[1]]
+        left = [mark for mark in marks if mark.startswith("left-out:")]
+        self.assertEqual(len({mark.split(":")[1] for mark in marks}), 1, marks)
+        self.assertGreaterEqual(len(left), 2)
+        # The first turn is not marked: whether the loop trains is not known before.
+        turns = len(marks) - len(left) + 1
+        self.assertEqual(turns + sum(int(mark.split(":")[2]) for mark in left), 3000)
 
     def test_nothing_is_said_where_all_are_run_or_they_differ(self):
         for marks in (self.marks(samples=16), self.marks(length="8 + i")):

@@ -102,6 +102,9 @@ class Ledger:
     def __init__(self):
         self.events, self.live_bytes = [], 0
 
+    def mark(self, name):
+        self.events.append(["m", name])
+
 
 class Watch:
     """A loop's surroundings: each turn asks for the same, unless told otherwise."""

@@ -18,9 +18,10 @@ export interface ClosedSteps {
 
 /** Values for a report, which one step leaves and another does not. */
 const fewBytes = 64 * 1024;
-const batchMark = /^batch:(\d+)$/;
-/** The pass, batches that were left out, and of how many a step is. */
-const leftOutMark = /^left-out:(\d+):(\d+):(\d+)$/;
+/** Of a pass through a loader, or of a loop over numbers. */
+const beginMark = /^(?:batch|turn):(t?\d+)$/;
+/** The pass or loop, batches or turns that were left out, and of how many a step is. */
+const leftOutMark = /^left-out:(t?\d+):(\d+):(\d+)$/;
 /** What asks for nothing of the card but memory. */
 const repeatable: ReadonlySet<number> = new Set([
   eventKind.alloc,
@@ -41,7 +42,7 @@ export function closedSteps(stream: EventStream): ClosedSteps[] {
   const found: ClosedSteps[] = [];
   let lives: Lives | undefined;
   for (const { at, name } of stream.marks) {
-    const pass = batchMark.exec(name)?.[1];
+    const pass = beginMark.exec(name)?.[1];
     if (pass !== undefined) begins.set(pass, [...(begins.get(pass) ?? []), at]);
     const [, of = '', batches, each] = leftOutMark.exec(name) ?? [];
     if (of === '') continue;

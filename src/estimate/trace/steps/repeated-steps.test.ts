@@ -145,6 +145,16 @@ describe('closedSteps', () => {
     expect(closedSteps(builder.finish())).toEqual([]);
   });
 
+  it('repeats a turn of a loop that left others out', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('turn:t0');
+    builder.free(builder.alloc(4 * MiB));
+    builder.mark('left-out:t0:7:1');
+    builder.mark('turn:t0');
+    builder.alloc(MiB);
+    expect(closedSteps(builder.finish())).toMatchObject([{ from: 0, to: 2, times: 7 }]);
+  });
+
   it('does not repeat what other streams wait for', () => {
     const builder = new EventStreamBuilder();
     builder.mark('batch:0');

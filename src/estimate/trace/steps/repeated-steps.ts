@@ -2,7 +2,7 @@ import { type EventStream, eventKind } from '../event-stream.js';
 import type { Trace } from '../trace-file.js';
 import { type ClosedSteps, closedSteps } from './closed-steps.js';
 
-/** After so many equal steps an allocator takes nothing new. On a card the seventh was the last that did. */
+/** After so many more equal steps an allocator takes nothing new. On a card the last that did were the seventh and the seventeenth. */
 const repeats = 16;
 /** Events that are added in all: they are replayed in less than a second. */
 const addedEvents = 500_000;

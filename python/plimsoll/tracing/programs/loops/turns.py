@@ -9,6 +9,7 @@ cheap are run as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from ..watch import Watch
@@ -23,6 +24,7 @@ _LEAST_OF_LONG_TURNS = 3
 _CHEAP_OPS = 12_000
 # A loop that holds on to more than this in all is run as a whole.
 _MAX_GROWTH_BYTES = 2 * 2**20
+_loops = count()
 
 
 class Turns:
@@ -43,16 +45,22 @@ class Turns:
 
     def __iter__(self) -> Iterator[int]:
         numbers, done, last = self._numbers, 0, None
-        at = 0
+        at, loop = 0, f"t{next(_loops)}"
         while at < len(numbers):
             self._number = numbers[at]
+            if last is not None and last.trains:
+                self._watch.observer.ledger.mark(f"turn:{loop}")
             begin = Begin(self._watch)
             yield self._number
             done += 1
             self._conditions.ran(self._number)
             turn = begin.turn(self._watch)
             if goes_on_alike(done, last, turn, len(numbers)):
-                at = self._next_of_interest(at, turn)
+                left_out = self._next_of_interest(at, turn) - at - 1
+                if left_out > 0:
+                    # A real run has so many turns here that ask for what this one did.
+                    self._watch.observer.ledger.mark(f"left-out:{loop}:{left_out}:1")
+                at += left_out + 1
                 self._watch.leaves_out()
             elif self.patience and self.patience.turn_ends(turn.ops, len(numbers) - at - 1):
                 at = self._next_of_interest(at, turn)
