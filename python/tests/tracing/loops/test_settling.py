@@ -104,6 +104,23 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.settled(whole=True), [True, False])
         self.assertEqual(self.settled(whole=False), [False, False])
 
+    def test_more_samples_are_looked_at_once_few_were_run(self):
+        class Indices:
+            def fetch(self, index):
+                return torch.zeros(len(index))
+
+        def looked_at():
+            count = 0
+            while self.ragged.looks():
+                self.ragged.fetch(Indices(), [0] * 1000)
+                count += 1000
+            return count
+
+        self.assertEqual(looked_at(), 20_000)
+        self.ragged.spent(40_000, False, False)
+        self.assertTrue(self.ragged.is_settled(False, False))
+        self.assertEqual(looked_at(), 40_000)
+
     def test_more_are_spent_while_more_is_held(self):
         self.ragged.spent(50_000, False, False)
         self.program.runs(400)

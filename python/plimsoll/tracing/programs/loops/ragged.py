@@ -29,6 +29,8 @@ _LEAST_OF_WHOLE = 2 / 3
 # samples, and seconds of the processor, which only end what would take too long.
 _LARGER_OPS = 50_000
 _SAMPLES = 20_000
+# Where few were run, more are left in which a larger one may be.
+_SAMPLES_ONCE_SETTLED = 60_000
 _SECONDS = 6.0
 # A program that empties the cache after fewer batches than this does so all the time: none meets what others left.
 _BATCHES_BETWEEN = 8
@@ -42,6 +44,7 @@ class Ragged:
     def __init__(self, settling: Settling | None = None) -> None:
         self._settling = settling
         self._reading = self._training = self._larger = self._samples = 0
+        self._samples_to_look_at = _SAMPLES
         self._seconds = 0.0
         # By data set: the largest sizes, how many times the cache was emptied before, and batches since.
         self._largest: dict[Any, dict[str, int]] = {}
@@ -78,11 +81,18 @@ class Ragged:
         if reads:
             ops, least = self._reading, _LEAST_READING_OPS
         long = ops >= least * (_LEAST_OF_WHOLE if whole else 1)
-        return long and self._settling.is_settled(reads)
+        settled = long and self._settling.is_settled(reads)
+        if settled:
+            self._samples_to_look_at = _SAMPLES_ONCE_SETTLED
+        return settled
 
     def looks(self) -> bool:
         """Whether larger batches are still looked for."""
-        return self.has_ops(1) and self._samples < _SAMPLES and self._seconds < _SECONDS
+        return (
+            self.has_ops(1)
+            and self._samples < self._samples_to_look_at
+            and self._seconds < _SECONDS
+        )
 
     def has_ops(self, ops: float) -> bool:
         """Whether so many may still be spent after those in which all are run."""
