@@ -62,6 +62,17 @@ class Comparisons(unittest.TestCase):
                     self.assertIs(Ge(i, 0), sympy.true)
         self.assertEqual(is_ge.call_count, 1)
 
+    def test_whether_a_formula_is_constant_is_asked_once(self):
+        formulas = i * (i + 1) - i**2 - i, i * (j + 1), sympy.Mod(i, 4) + j
+        plain = [one.is_constant() for one in formulas]
+        self.assertIn(True, plain)
+        with mock.patch.object(sympy.Expr, "is_constant", autospec=True) as ask:
+            ask.side_effect = plain
+            with compared_once():
+                for _ in range(3):
+                    self.assertEqual([one.is_constant() for one in formulas], plain)
+        self.assertEqual(ask.call_count, 3)
+
     def test_known_answers_need_no_guards(self):
         with compared_once():
             sizes = SizeVarAllocator()

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Callable
 from unittest import mock
 
-from sympy import Basic, Eq, Ge, Gt, Integer, Le, Lt, S
+from sympy import Basic, Eq, Expr, Ge, Gt, Integer, Le, Lt, S
 from sympy.core.relational import _Inequality
 from sympy.logic.boolalg import BooleanAtom
 from torch._inductor import lowering
@@ -34,6 +34,7 @@ def compared_once() -> Iterator[None]:
             stack.enter_context(mock.patch.object(kind, "__new__", new))
         answer = _answered_at_once(SizeVarAllocator.evaluate_expr)
         stack.enter_context(mock.patch.object(SizeVarAllocator, "evaluate_expr", answer))
+        stack.enter_context(mock.patch.object(Expr, "is_constant", _told_once(Expr.is_constant)))
         types = _types_once(lowering.get_promoted_dtype)
         stack.enter_context(mock.patch.object(lowering, "get_promoted_dtype", types))
         yield
@@ -71,6 +72,21 @@ def _answered_at_once(ask: Callable) -> Callable:
         return ask(self, formula, *args, **settings)
 
     return evaluate_expr
+
+
+def _told_once(tell: Callable) -> Callable:
+    """Whether a formula has one value only: SymPy tries some, and looks for the fractions that they are."""
+    known: dict[Any, Any] = {}
+
+    def is_constant(self: Any, *wrt: Any, **flags: Any) -> Any:
+        if wrt or flags:
+            return tell(self, *wrt, **flags)
+        key = type(self), self
+        if key not in known:
+            known[key] = tell(self)
+        return known[key]
+
+    return is_constant
 
 
 def _types_once(find: Callable) -> Callable:
