@@ -97,9 +97,11 @@ async function estimateWaiting(place) {
 
 function wholeNumber(name, most) {
   const value = Number(values[name]);
-  if (Number.isInteger(value) && value >= 1 && value <= most) return value;
-  console.error(`--${name} ${values[name]}: a whole number from 1 to ${most} is expected here`);
-  process.exit(2);
+  if (!Number.isInteger(value) || value < 1 || value > most) {
+    console.error(`--${name} ${values[name]}: a whole number from 1 to ${most} is expected here`);
+    process.exit(2);
+  }
+  return value;
 }
 
 function namesOf(some) {
