@@ -387,6 +387,12 @@ assert torch.arange(6, device="cuda").resize_(900).tolist() == [0] * 900
 """
 
 
+def phases_of(lines):
+    """In their order; other marks tell batches and turns of loops."""
+    marks = [line[1] for line in lines if line[0] == "m"]
+    return [mark.removeprefix("phase:") for mark in marks if mark.startswith("phase:")]
+
+
 class PublicPrograms(unittest.TestCase):
     def trace(self, text, **libraries):
         """The events of a program, by their kinds; it leaves no file."""
@@ -421,7 +427,7 @@ class PublicPrograms(unittest.TestCase):
 
     def test_a_long_evaluation_written_by_hand_ends_before_the_trace_does(self):
         lines = self.trace(EVALUATION)
-        phases = [line[1][6:] for line in lines if line[0] == "m"]
+        phases = phases_of(lines)
         self.assertEqual(phases, ["building", "evaluation", "first steps", "steady steps"])
         # What the program keeps of each pass is counted, whether it was run or written down.
         live, most = {}, 0
@@ -434,7 +440,7 @@ class PublicPrograms(unittest.TestCase):
         self.assertGreaterEqual(most, 500)
 
     def test_batches_cut_out_in_host_memory_leave_time_for_the_steps(self):
-        phases = [line[1][6:] for line in self.trace(HOST_BATCHES) if line[0] == "m"]
+        phases = phases_of(self.trace(HOST_BATCHES))
         self.assertEqual(phases, ["building", "first steps", "steady steps"])
 
     def test_files_that_are_linked_and_copied_are_found_again(self):
@@ -457,7 +463,7 @@ class PublicPrograms(unittest.TestCase):
         sizes = [line[2] for line in lines if line[0] == "a"]
         # Once for each configuration, at the first call.
         self.assertEqual(sizes.count(256 << 20), 2)
-        self.assertEqual([line[1] for line in lines if line[0] == "m"][-1], "phase:steady steps")
+        self.assertEqual(phases_of(lines)[-1], "steady steps")
 
     def test_weights_that_are_set_from_host_memory_stay_parameters(self):
         self.trace(TABLES)
