@@ -17,6 +17,7 @@ from torch.storage import TypedStorage
 from ..standins.patches import Patches
 from .files.overlay import Overlay
 from .places import GPU, HOST, META, Places
+from .watch import Watch
 
 # What PyTorch calls the places; the last is its `cpu` for storages that have no memory here.
 _TAGS = {GPU: "cuda:0", META: "meta", HOST: "cpu:0"}
@@ -27,7 +28,7 @@ _LARGE = 16 << 20
 _SMALL = 64
 
 
-def install(patches: Patches, overlay: Overlay, places: Places) -> None:
+def install(patches: Patches, overlay: Overlay, places: Places, watch: Watch) -> None:
     load, tag = torch.load, torch.serialization.location_tag
 
     def location_tag(storage: Any) -> Any:
@@ -38,6 +39,7 @@ def install(patches: Patches, overlay: Overlay, places: Places) -> None:
 
     def torch_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         own = overlay.holds(f)
+        watch.loads_weights = True
         f = _path_of(overlay.readable(f))
         zipped = _is_zip(f)
         if zipped and not args and _is_path(f) and (own or os.path.getsize(f) >= _LARGE):

@@ -153,7 +153,7 @@ def _install(
     exporting.install(patches, scripting.install(patches, overlay, watch, places))
     quantizing.install(patches, places, observer)
     modules.install(patches, overlay)
-    checkpoints.install(patches, overlay, places)
+    checkpoints.install(patches, overlay, places, watch)
     wrappers.install(patches)
     weights.install(patches, places, overlay, watch)
     repeats = Repeats(observer, places, watch)

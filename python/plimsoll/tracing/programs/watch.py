@@ -77,6 +77,8 @@ class Watch:
         self.step_sizes = StepSizes()
         # The loop of the program that asks a loader for its next batch.
         self.batch_loop: Any = None
+        # Whether any weights were read from a file.
+        self.loads_weights = False
         # What turns that were left out may have held on to.
         self.more_bytes = 0
         # Whether it was ended, so that all that would have followed is unknown.

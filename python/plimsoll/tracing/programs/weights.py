@@ -42,15 +42,16 @@ _OF_TYPE = {dtype: name for name, dtype in _NAMES.items()}
 def install(patches: Patches, places: Places, overlay: Overlay, watch: Watch) -> None:
     # Its threads would not see the pretended GPU.
     os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
-    when_imported("safetensors", lambda module: _reading(patches, places, overlay, module))
+    when_imported("safetensors", lambda module: _reading(patches, places, overlay, watch, module))
     when_imported("safetensors.torch", lambda module: _writing(patches, overlay, watch, module))
 
 
-def _reading(patches: Patches, places: Places, overlay: Overlay, module: Any) -> None:
+def _reading(patches: Patches, places: Places, overlay: Overlay, watch: Watch, module: Any) -> None:
     real = module.safe_open
 
     def safe_open(filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         path = overlay.readable(filename)
+        watch.loads_weights = True
         if framework not in ("pt", "torch", "pytorch"):
             return real(path, framework, device, **options)
         return HeaderFile(path, "cpu" if device is None else device, places)

@@ -39,7 +39,8 @@ import torch
 
 model = torch.nn.Conv2d(3, 1, 3).cuda().requires_grad_(False)
 if {loads}:
-    model.load_state_dict(model.state_dict())
+    torch.save(model.state_dict(), "weights.pt")
+    model.load_state_dict(torch.load("weights.pt"))
 picture = torch.rand(1, 3, 1000, 1000, device="cuda").requires_grad_(True)
 optimizer = torch.optim.LBFGS([picture], max_iter=50, history_size=20)
 

@@ -21,7 +21,7 @@ _CONVOLUTION = torch.ops.aten.convolution.default
 
 
 def guessed_strides(graph: Any, kept: list) -> list[Any]:
-    """Of each result of a forward graph that is kept: its strides, or None where it is no tensor."""
+    """The strides of each tensor that forward keeps for backward; None for what is no tensor."""
     try:
         return _guessed(graph, kept)
     except Exception:

@@ -3,8 +3,9 @@
 Each asks for the same as the one before, and keeps two vectors as long as all parameters, until its history is full.
 The first ones are run, then the history is filled, and the last ones are run with it.
 
-It keeps nothing of an iteration whose gradients are tiny. Those of a picture that a network with random weights sees
-are: the losses are means over many numbers. There the history stays empty, and the interval reaches up for it.
+It keeps nothing of an iteration whose gradients are tiny. They are tiny where a picture is optimized and the network
+that sees it has random weights: the loss is a mean over many numbers. Then the history stays empty, and the interval
+reaches up to a full one. Weights are random unless the program reads some from a file.
 """
 
 from __future__ import annotations
@@ -33,18 +34,12 @@ _FULL = "L-BFGS keeps vectors only of iterations whose gradients are large enoug
 
 def install(patches: Patches, watch: Watch) -> None:
     step = torch.optim.LBFGS.step
-    load = torch.nn.Module.load_state_dict
-    loaded = False
     # By optimizer: iterations that its history was counted with, where none was kept.
     counted: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    def loading(self: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal loaded
-        loaded = True
-        return load(self, *args, **kwargs)
-
     def stays_empty(optimizer: Any) -> bool:
-        return not loaded and not any(isinstance(p, torch.nn.Parameter) for p in optimizer._params)
+        parameters = any(isinstance(p, torch.nn.Parameter) for p in optimizer._params)
+        return not watch.loads_weights and not parameters
 
     def keep(optimizer: Any, size: int, iterations: int) -> None:
         state = optimizer.state[optimizer._params[0]]
@@ -76,7 +71,6 @@ def install(patches: Patches, watch: Watch) -> None:
             group["max_iter"] = most
 
     patches.set(torch.optim.LBFGS, "step", fewer)
-    patches.set(torch.nn.Module, "load_state_dict", loading)
     search = lbfgs._strong_wolfe
 
     def shorter(*args: Any, **kwargs: Any) -> Any:

@@ -231,7 +231,7 @@ class Passage:
         return self._fetch(self._recent)
 
     def _passed_enough(self, passed: int) -> bool:
-        """Whether no larger ones are looked for in a stream that ends nobody knows where."""
+        """Whether to look for no more larger batches: the stream's length is unknown, and enough were passed over."""
         endless = self._settled and self._batches_left() is None
         return endless and self._skipped + passed >= _PASSED_OF_STREAM * self._given
 
