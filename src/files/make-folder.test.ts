@@ -1,6 +1,10 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { build } from 'esbuild';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeFolder } from './make-folder.js';
 
@@ -32,5 +36,19 @@ describe('makeFolder', () => {
 
   it.runIf(process.platform === 'linux')('returns where the kernel makes no folders', () => {
     expect(() => makeFolder('/proc/plimsoll/home')).toThrow(/ENOENT/);
+  });
+
+  it('makes the same folders from several processes at once', async () => {
+    const built = join(folder, 'make-folder.mjs');
+    const entry = fileURLToPath(new URL('make-folder.ts', import.meta.url));
+    const form = { bundle: true, platform: 'node', format: 'esm' } as const;
+    await build({ entryPoints: [entry], outfile: built, ...form });
+    const shared = join(folder, 'shared');
+    const script = `import { makeFolder } from ${JSON.stringify(built)};
+      for (let i = 0; i < 1000; i++) makeFolder(\`${shared}/\${i}/a/b/c\`, 0o700);`;
+    const words = ['--input-type=module', '--eval', script];
+    const making = () => promisify(execFile)(process.execPath, words);
+    await Promise.all([making(), making(), making()]);
+    expect(readdirSync(shared)).toHaveLength(1000);
   });
 });

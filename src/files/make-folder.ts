@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { codeOf } from './error-code.js';
 
 /**
  * Makes a folder and those above it that are not there. Node's own `recursive` never returns where
@@ -10,14 +11,21 @@ import { dirname } from 'node:path';
  */
 export function makeFolder(path: string, mode?: number): void {
   try {
+    makeOne(path, mode);
+  } catch (error) {
+    const above = dirname(path);
+    if (codeOf(error) !== 'ENOENT' || above === path) throw error;
+    // Another process may have made those above since, and may make this one.
+    if (!isFolder(above)) makeFolder(above, mode);
+    makeOne(path, mode);
+  }
+}
+
+function makeOne(path: string, mode?: number): void {
+  try {
     mkdirSync(path, mode);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'EEXIST' && isFolder(path)) return;
-    const above = dirname(path);
-    if (code !== 'ENOENT' || above === path || isFolder(above)) throw error;
-    makeFolder(above, mode);
-    makeFolder(path, mode);
+    if (codeOf(error) !== 'EEXIST' || !isFolder(path)) throw error;
   }
 }
 

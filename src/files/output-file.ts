@@ -13,6 +13,7 @@ import {
 import { basename, dirname, join, resolve } from 'node:path';
 import { Failure } from '../failure.js';
 import { isDiskFull } from './disk-full.js';
+import { codeOf } from './error-code.js';
 
 /** A file that a person asked us to write. */
 export interface OutputFile {
@@ -110,10 +111,6 @@ const reasons: Readonly<Record<string, string>> = {
   EDQUOT: 'the disk quota is used up',
   ENAMETOOLONG: 'its name is too long',
 };
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
 
 function reasonOf(error: unknown): string {
   return reasons[codeOf(error)] ?? (error instanceof Error ? error.message : String(error));

@@ -12,6 +12,7 @@ import {
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSyncInstance, SqliteModule } from '@photostructure/sqlite';
 import { Failure } from '../../failure.js';
+import { codeOf } from '../../files/error-code.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { headerBytes, judgeHeader } from './header.js';
 import { keepReserve } from './reserve.js';
@@ -117,10 +118,6 @@ function putInPlace(fresh: string, file: string): void {
     // File systems without hard links.
     renameSync(fresh, file);
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function takeOver(database: DatabaseSyncInstance, version: number, path: string): void {

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { diskFull } from '../../files/disk-full.js';
+import { codeOf } from '../../files/error-code.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 import { formatEntry, type JournalEntry, parseEntry } from './journal-entry.js';
@@ -44,10 +45,6 @@ function openPlain(path: string): number {
   if (fstatSync(fd).isFile()) return fd;
   closeSync(fd);
   throw damagedRun(path);
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 /** All whole lines that are entries of ours. */
