@@ -3,11 +3,13 @@
 import unittest
 from unittest import mock
 
+import sympy
 import torch
 from torch._inductor.pattern_matcher import CallFunction, KeywordArg, ListOf, MultiOutputPattern
 
 from tracing.kinds.traced_program import rows_of
 
+from plimsoll.tracing.programs.compiling.kernel_forms import key
 from plimsoll.tracing.programs.compiling.patterns import needed, possible_patterns
 
 aten = torch.ops.aten
@@ -57,6 +59,21 @@ class EqualKernels(unittest.TestCase):
         once = self.rows(change="", layers=4, expected="len(written) < 30")
         every = self.rows(change=ALL, layers=4, expected="len(written) > 40")
         self.assertEqual(once, every)
+
+
+class Keys(unittest.TestCase):
+    def test_formulas_are_compared_and_not_written(self):
+        i = sympy.Symbol("i", integer=True)
+        with (
+            mock.patch.object(sympy.Basic, "__str__", None),
+            mock.patch.object(sympy.Basic, "__repr__", None),
+        ):
+            one, other = key({"x": [i + 1, 3]}), key({"x": [1 + i, sympy.Integer(3)]})
+            self.assertEqual((one, hash(one)), (other, hash(other)))
+            self.assertNotEqual(one, key({"x": [i + 2, 3]}))
+
+    def test_numbers_of_other_kinds_are_others(self):
+        self.assertEqual(len({key([1]), key([True]), key([1.0]), key(["1"])}), 4)
 
 
 class Patterns(unittest.TestCase):

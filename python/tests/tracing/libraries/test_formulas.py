@@ -1,5 +1,6 @@
 """Formulas of places in memory are worked out once, and are those that PyTorch works out."""
 
+import sys
 import unittest
 from unittest import mock
 
@@ -36,6 +37,16 @@ class Formulas(unittest.TestCase):
             self.assertEqual(sizes.simplify(i + j), i + j)
             sizes.replacements[j] = sympy.Integer(3)
             self.assertEqual(sizes.simplify(i + j), i + 3)
+
+    def test_are_made_simpler_without_the_units_of_physics(self):
+        names = ("sympy.physics", "sympy.physics.units")
+        there = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        self.addCleanup(sys.modules.update, there)
+        with formulas_once():
+            self.assertEqual(sympy.simplify((4 * i + 8) / 4 + j), i + j + 2)
+            # The whole of it has some thousand names.
+            self.assertNotIn("meter", vars(sys.modules[names[1]]))
+        self.assertFalse(set(names) & set(sys.modules))
 
     def test_are_worked_out_once(self):
         with mock.patch.object(sympy, "expand", wraps=sympy.expand) as expand, formulas_once():

@@ -5,9 +5,11 @@ Each is worked out once while a function is captured. What is asked depends on n
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Callable
 from unittest import mock
 
@@ -19,6 +21,8 @@ from torch._inductor.sizevars import SizeVarAllocator
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .matching import quickly_matched
+
+_UNITS = ("sympy.physics", "sympy.physics.units")
 
 
 @contextmanager
@@ -36,7 +40,25 @@ def formulas_once() -> Iterator[None]:
         if joined is not None:
             every = lru_cache(maxsize=None)(joined)
             stack.enter_context(mock.patch.object(sizevars, "_join_dimensions_cached", every))
+        stack.enter_context(_without_units())
         yield
+
+
+@contextmanager
+def _without_units() -> Iterator[None]:
+    """SymPy asks of each formula that it makes simpler whether it has metres or seconds in it.
+
+    To load all units of physics for that takes half a second.
+    """
+    missing = [name for name in _UNITS if name not in sys.modules]
+    units: Any = ModuleType(_UNITS[-1])
+    units.Quantity = type("Quantity", (Basic,), {})
+    sys.modules.update(dict.fromkeys(missing, units))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
 
 
 def _made_once() -> Callable:

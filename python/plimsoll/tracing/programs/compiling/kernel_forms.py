@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch._inductor.ir import NonOwningLayout
+from sympy import Basic
+from torch._inductor.ir import Layout, NonOwningLayout
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
@@ -40,8 +41,7 @@ class Numbers:
             return tuple(map(self.form, value))
         if isinstance(value, dict):
             return tuple((self.form(key), self.form(one)) for key, one in value.items())
-        # Numbers that are equal may be written in different ways.
-        return type(value), repr(value)
+        return value if isinstance(value, Basic) else _written(value)
 
 
 def form_of_kernel(kernel: Any, schedule: list, numbers: Numbers) -> Any:
@@ -57,9 +57,9 @@ def form_of_kernel(kernel: Any, schedule: list, numbers: Numbers) -> Any:
     outputs = [_form_of_output(one, inside, numbers) for node in nodes for one in node.outputs]
     return (
         type(kernel),
-        str(kernel.numels),
-        str(kernel.tiling),
-        str(kernel.tiling_scores),
+        key(kernel.numels),
+        key(kernel.tiling),
+        key(kernel.tiling_scores),
         kernel.persistent_reduction,
         kernel.no_x_dim,
         kernel.inside_reduction,
@@ -84,12 +84,12 @@ def _form_of_node(node: Any, numbers: Numbers) -> Any:
     shims.pop("get_index")
     return (
         node.is_reduction(),
-        str(node.get_ranges()),
-        str(node.group),
-        str(body.sizes),
-        str(body.var_ranges),
-        str(body.indexing_exprs),
-        str(body.indirect_var_ranges),
+        key(node.get_ranges()),
+        key(node.group),
+        key(body.sizes),
+        key(body.var_ranges),
+        key(body.indexing_exprs),
+        key(body.indirect_var_ranges),
         tuple((name, _form_of_shim(shim)) for name, shim in shims.items()),
         tuple((name, _form_of_block(block, numbers)) for name, block in blocks.items()),
         # What a node reads without loading it decides about sizes and removals, too.
@@ -103,7 +103,7 @@ def _form_of_shim(shim: Any) -> Any:
     how = getattr(getattr(shim, "clone", None), "keywords", None)
     if how is None:
         raise Unknown
-    return str(sorted(how.items(), key=lambda one: one[0]))
+    return key(sorted(how.items(), key=lambda one: one[0]))
 
 
 def _form_of_block(block: Any, numbers: Numbers) -> Any:
@@ -145,7 +145,7 @@ def _form_of_buffer(name: str, numbers: Numbers) -> Any:
         aligned = True
     else:
         found = buffer.maybe_get_layout()
-        layout = (type(found), str(found))
+        layout = _form_of_layout(found)
         aligned = not isinstance(found, NonOwningLayout) or found.maybe_guard_aligned()
     real = graph.scheduler.mutation_real_name.get(name, name)
     return (
@@ -161,6 +161,31 @@ def _form_of_buffer(name: str, numbers: Numbers) -> Any:
         name.startswith("seed"),
         numbers.of(real),
     )
+
+
+def _form_of_layout(layout: Any) -> Any:
+    if not isinstance(layout, Layout):
+        return type(layout), str(layout)
+    pinned = getattr(layout, "is_pinned", False)
+    places = layout.size, layout.stride, layout.offset
+    return type(layout), layout.device, layout.dtype, pinned, key(places)
+
+
+def key(value: Any) -> Any:
+    """Formulas as they are: SymPy compares them quickly, and takes long to write them."""
+    # A size may be a number of Python or of SymPy. Both are written alike, and are equal.
+    if isinstance(value, Basic) or type(value) is int:
+        return value
+    if isinstance(value, (tuple, list)):
+        return tuple(map(key, value))
+    if isinstance(value, dict):
+        return tuple((key(name), key(one)) for name, one in value.items())
+    return _written(value)
+
+
+def _written(value: Any) -> Any:
+    """Numbers that are equal may be written in different ways."""
+    return type(value), repr(value)
 
 
 def _is_buffer(name: str) -> bool:
