@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { AllocatorSettings } from './allocator/settings.js';
 import { roundUp, segmentStep } from './allocator/sizes.js';
+import { CappedReplays } from './trace/capped/capped-replays.js';
 import { replay } from './trace/event-replay.js';
 import { type EventStream, eventKind } from './trace/event-stream.js';
 
@@ -81,13 +82,13 @@ export async function leastCapacity(
   let failed = false;
   let replays = 1;
   let cap = safeBytes - step;
+  const capped = new CappedReplays(stream, settings, floor);
   for (; cap >= floor && replays < maxReplays; replays += 1) {
     await turn();
-    const caps = { allowedBytes: cap, deviceBytes: cap };
-    const { outOfMemory, allocator } = replay(stream, { ...settings, ...caps });
+    const { fits, maxGrantedBytes } = capped.under(cap);
     // All caps from the most that was granted up to this one behave alike: one replay decides them.
-    const lowest = collects ? cap : allocator.memory.maxGrantedBytes;
-    if (outOfMemory === undefined) luckyBytes = lowest;
+    const lowest = collects ? cap : maxGrantedBytes;
+    if (fits) luckyBytes = lowest;
     else failed = true;
     if (failed && safeOnly) {
       if (step === leastStep) break;

@@ -34,6 +34,14 @@ export class AddressRegion implements Sized {
     this.#lasting = lasting;
   }
 
+  /** The same region, of which the same is free; it has no neighbours yet. */
+  copy(): AddressRegion {
+    const made = new AddressRegion(this.start, this.bytes, this.#lasting, this.order);
+    made.size = this.size;
+    for (const hole of this.#holes) made.#holes.push({ ...hole });
+    return made;
+  }
+
   /** Nothing is in use, and it may go. */
   get isEmpty(): boolean {
     return !this.#lasting && this.#holes[0]?.bytes === this.bytes;

@@ -8,6 +8,8 @@ export interface AddressSpace {
   give(address: number, bytes: number): void;
   /** The first kernel of the process runs, where it was a fresh one until now. */
   runFirstKernel(): void;
+  /** One in the same state, which from now on goes its own way. */
+  copy(): AddressSpace;
 }
 
 export function addressSpaceFor(order: AddressOrder): AddressSpace {
@@ -34,4 +36,10 @@ class StraightAddresses implements AddressSpace {
   give(): void {}
 
   runFirstKernel(): void {}
+
+  copy(): AddressSpace {
+    const made = new StraightAddresses(this.#direction);
+    made.#edge = this.#edge;
+    return made;
+  }
 }

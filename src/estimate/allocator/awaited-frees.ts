@@ -9,6 +9,15 @@ export class AwaitedFrees {
   #done = 0;
   #from = 0;
 
+  /** `other`: one whose state it begins with. */
+  constructor(other?: AwaitedFrees) {
+    if (other === undefined) return;
+    for (const handle of other.#used) this.#used.add(handle);
+    this.#waiting.push(...other.#waiting);
+    this.#done = other.#done;
+    this.#from = other.#from;
+  }
+
   use(handle: number): void {
     this.#used.add(handle);
   }

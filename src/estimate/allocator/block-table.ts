@@ -14,21 +14,37 @@ export const awaitedMark = 4;
  * and dropping them would cost more than the allocator's own work.
  */
 export class BlockTable {
-  size = new Float64Array(1024);
-  address = new Float64Array(1024);
+  size: Float64Array;
+  address: Float64Array;
   /** The neighbour at the lower address in the same segment. */
-  previous = new Int32Array(1024);
-  next = new Int32Array(1024);
+  previous: Int32Array;
+  next: Int32Array;
   /** The number of the free set it belongs to. */
-  set = new Int32Array(1024);
-  marks = new Uint8Array(1024);
+  set: Int32Array;
+  marks: Uint8Array;
   /** The number of its expandable segment, or `none`. */
-  expandable = new Int32Array(1024);
+  expandable: Int32Array;
   /** For garbage collection: how many searches its pool had seen when the block became free. */
-  freedAt = new Float64Array(1024);
+  freedAt: Float64Array;
   #unused = new Int32Array(1024);
   #unusedCount = 0;
   #used = 0;
+
+  /** `from`: another one, whose blocks it begins with. */
+  constructor(from?: BlockTable) {
+    this.size = from?.size.slice() ?? new Float64Array(1024);
+    this.address = from?.address.slice() ?? new Float64Array(1024);
+    this.previous = from?.previous.slice() ?? new Int32Array(1024);
+    this.next = from?.next.slice() ?? new Int32Array(1024);
+    this.set = from?.set.slice() ?? new Int32Array(1024);
+    this.marks = from?.marks.slice() ?? new Uint8Array(1024);
+    this.expandable = from?.expandable.slice() ?? new Int32Array(1024);
+    this.freedAt = from?.freedAt.slice() ?? new Float64Array(1024);
+    if (from === undefined) return;
+    this.#unused = from.#unused.slice();
+    this.#unusedCount = from.#unusedCount;
+    this.#used = from.#used;
+  }
 
   /** How many numbers were ever handed out: every block lies below. */
   get extent(): number {
@@ -62,6 +78,34 @@ export class BlockTable {
     this.marks[block] = 0;
     this.#unused[this.#unusedCount] = block;
     this.#unusedCount += 1;
+  }
+
+  /** Cuts the first `size` bytes off a block, as a block of their own; the block keeps the rest. */
+  splitFront(block: number, size: number): number {
+    const front = this.add(
+      this.address[block] ?? 0,
+      size,
+      this.set[block] ?? 0,
+      this.expandable[block] ?? 0,
+    );
+    const before = this.previous[block] ?? 0;
+    this.previous[front] = before;
+    this.next[front] = block;
+    if (before !== none) this.next[before] = front;
+    this.previous[block] = front;
+    this.address[block] = (this.address[block] ?? 0) + size;
+    this.size[block] = (this.size[block] ?? 0) - size;
+    return front;
+  }
+
+  /** Joins a block with its next neighbour, which ceases to be. */
+  absorbNext(block: number): void {
+    const gone = this.next[block] ?? 0;
+    const after = this.next[gone] ?? 0;
+    this.size[block] = (this.size[block] ?? 0) + (this.size[gone] ?? 0);
+    this.next[block] = after;
+    if (after !== none) this.previous[after] = block;
+    this.drop(gone);
   }
 
   isSplit(block: number): boolean {

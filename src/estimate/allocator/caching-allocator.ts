@@ -4,20 +4,13 @@ import { AwaitedFrees } from './awaited-frees.js';
 import { allocatedMark, awaitedMark, BlockTable, none } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
 import { ExpandableSegments } from './expandable-segments.js';
-import { type FreeSet, nowhere } from './free-set.js';
+import type { FreeSet } from './free-set.js';
 import { Pools } from './pools.js';
 import { refuseFree, refuseRequest } from './refusals.js';
 import { Release } from './release.js';
 import { type SegmentView, viewSegments } from './segment-view.js';
 import { type AllocatorSettings, checkSettings, defaultSettings } from './settings.js';
-import {
-  blockSizeFor,
-  blockStep,
-  largestRequest,
-  largestSmall,
-  roundUp,
-  segmentSizeFor,
-} from './sizes.js';
+import { blockSizeFor, blockStep, largestRequest, largestSmall, segmentSizeFor } from './sizes.js';
 
 /** The number of a live block. Numbers are used again after `free`. */
 export type Handle = number;
@@ -40,64 +33,76 @@ export class CachingAllocator {
   peakAllocatedBytes = 0;
   retries = 0;
   readonly memory: DeviceMemory;
-  readonly #blocks = new BlockTable();
-  readonly #pools = new Pools(this.#blocks);
+  readonly #blocks: BlockTable;
+  readonly #pools: Pools;
   readonly #addresses: AddressSpace;
   readonly #expandable: ExpandableSegments;
   readonly #release: Release;
-  readonly #awaited = new AwaitedFrees();
+  readonly #awaited: AwaitedFrees;
   readonly #settings: AllocatorSettings;
   readonly #maxSplit: number;
   readonly #plainRounding: boolean;
   readonly #collects: boolean;
 
-  constructor(settings: AllocatorSettings) {
+  /** `from`: another one, whose state it begins with. */
+  constructor(settings: AllocatorSettings, from?: CachingAllocator) {
     checkSettings(settings);
     this.#settings = settings;
     this.#maxSplit = settings.maxSplitBytes === 'unlimited' ? Infinity : settings.maxSplitBytes;
     this.#plainRounding = settings.roundupDivisions.length === 0;
     this.#collects =
       settings.allowedBytes !== 'unlimited' && settings.garbageCollectionThreshold > 0;
-    this.memory = new DeviceMemory(settings);
-    this.#addresses = addressSpaceFor(settings.addresses);
+    this.memory = new DeviceMemory(settings, from?.memory);
+    this.#blocks = new BlockTable(from === undefined ? undefined : from.#blocks);
+    this.#pools = new Pools(this.#blocks, from === undefined ? undefined : from.#pools);
+    this.#awaited = new AwaitedFrees(from === undefined ? undefined : from.#awaited);
+    this.#addresses =
+      from === undefined ? addressSpaceFor(settings.addresses) : from.#addresses.copy();
     const parts = { blocks: this.#blocks, pools: this.#pools, memory: this.memory };
     this.#expandable = new ExpandableSegments(parts, settings);
     this.#release = new Release(parts, this.#addresses, this.#expandable);
+    if (from === undefined) return;
+    this.allocatedBytes = from.allocatedBytes;
+    this.peakAllocatedBytes = from.peakAllocatedBytes;
+    this.retries = from.retries;
+  }
+
+  /** Whether `copy` can be asked for one: expandable segments have more to copy. */
+  get canCopy(): boolean {
+    return !this.#settings.expandableSegments;
+  }
+
+  /** One in the same state, which from now on goes its own way, under other caps where these are given. */
+  copy(
+    caps: Partial<Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
+  ): CachingAllocator {
+    if (!this.canCopy) throw new RangeError('Expandable segments cannot be copied.');
+    return new CachingAllocator({ ...this.#settings, ...caps }, this);
   }
 
   /** Serves a request, as a block, or says why it could not. */
   malloc(bytes: number, stream = 0, owner = 0): Handle | OutOfMemory {
     if (!(bytes > 0 && bytes <= largestRequest)) refuseRequest(bytes);
     const size = this.#plainRounding
-      ? roundUp(bytes, blockStep)
+      ? // Up to a multiple of `blockStep`, written as a number: the division becomes a product.
+        Math.ceil(bytes / 512) * 512
       : blockSizeFor(bytes, this.#settings.roundupDivisions);
     const small = size <= largestSmall;
     const setNumber = this.#pools.setNumber(owner, stream, small);
     const set = this.#pools.setAt(setNumber);
     if (this.#collects) this.#pools.countSearch(setNumber);
-    const place = this.#bestFit(set, size);
-    let block: number;
-    if (place !== none) {
-      block = set.blockAt(place);
-      const rest = (this.#blocks.size[block] ?? 0) - size;
-      if (this.#splits(size, rest, small)) {
-        const front = this.#splitFront(block, size);
-        set.slide(place, block);
-        if (this.#collects) this.#noteFree(block);
-        block = front;
-      } else {
-        set.removeAt(place);
-      }
+    let block = this.#bestFit(set, size);
+    if (block !== none) {
+      set.remove(block);
     } else {
       block = this.#newBlock(setNumber, size);
       if (block === none) return this.#outOfMemory(bytes, size);
-      const rest = (this.#blocks.size[block] ?? 0) - size;
-      if (this.#splits(size, rest, small)) {
-        const front = this.#splitFront(block, size);
-        set.insert(block);
-        if (this.#collects) this.#noteFree(block);
-        block = front;
-      }
+    }
+    if (this.#splits(size, (this.#blocks.size[block] ?? 0) - size, small)) {
+      const front = this.#blocks.splitFront(block, size);
+      set.insert(block);
+      if (this.#collects) this.#noteFree(block);
+      block = front;
     }
     this.#blocks.marks[block] = allocatedMark;
     this.allocatedBytes += this.#blocks.size[block] ?? 0;
@@ -135,20 +140,16 @@ export class CachingAllocator {
     const joinsBefore = before !== none && marks[before] === 0;
     const joinsAfter = after !== none && marks[after] === 0;
     let freed = handle;
-    if (joinsBefore) {
-      if (joinsAfter) set.removeAt(set.placeOf(after));
-      const place = set.placeOf(before);
-      this.#absorbNext(before);
-      if (joinsAfter) this.#absorbNext(before);
-      set.slide(place, before);
-      freed = before;
-    } else if (joinsAfter) {
-      const place = set.placeOf(after);
-      this.#absorbNext(handle);
-      set.slide(place, handle);
-    } else {
-      set.insert(handle);
+    if (joinsAfter) {
+      set.remove(after);
+      this.#blocks.absorbNext(handle);
     }
+    if (joinsBefore) {
+      set.remove(before);
+      this.#blocks.absorbNext(before);
+      freed = before;
+    }
+    set.insert(freed);
     if (this.#collects) this.#noteFree(freed);
   }
 
@@ -213,55 +214,25 @@ export class CachingAllocator {
     return viewSegments(this.#blocks, this.#pools);
   }
 
-  /** The place in the set of the block that best fit chooses, or `none`. */
+  /** The block that best fit chooses, or `none`. */
   #bestFit(set: FreeSet, size: number): number {
-    let place = set.firstOf(size);
-    if (place === nowhere) return none;
-    if (this.#settings.expandableSegments) place = this.#expandable.better(set, place);
+    let block = set.firstOf(size);
+    if (block === none) return none;
+    if (this.#settings.expandableSegments) block = this.#expandable.better(set, block);
     if (this.#maxSplit !== Infinity) {
-      const found = this.#blocks.size[set.blockAt(place)] ?? 0;
+      const found = this.#blocks.size[block] ?? 0;
       if (size < this.#maxSplit) {
         if (found >= this.#maxSplit) return none;
       } else if (found >= size + this.#settings.maxNonSplitRoundingBytes) {
         return none;
       }
     }
-    return place;
+    return block;
   }
 
   #splits(size: number, rest: number, small: boolean): boolean {
     if (small || this.#settings.expandableSegments) return rest >= blockStep;
     return size < this.#maxSplit && rest > largestSmall;
-  }
-
-  /** Cuts the first `size` bytes off a block, as a block of their own; the block keeps the rest. */
-  #splitFront(block: number, size: number): number {
-    const blocks = this.#blocks;
-    const front = blocks.add(
-      blocks.address[block] ?? 0,
-      size,
-      blocks.set[block] ?? 0,
-      blocks.expandable[block] ?? 0,
-    );
-    const before = blocks.previous[block] ?? 0;
-    blocks.previous[front] = before;
-    blocks.next[front] = block;
-    if (before !== none) blocks.next[before] = front;
-    blocks.previous[block] = front;
-    blocks.address[block] = (blocks.address[block] ?? 0) + size;
-    blocks.size[block] = (blocks.size[block] ?? 0) - size;
-    return front;
-  }
-
-  /** Joins a block with its next neighbour, which ceases to be. */
-  #absorbNext(block: number): void {
-    const { size, next, previous } = this.#blocks;
-    const gone = next[block] ?? 0;
-    const after = next[gone] ?? 0;
-    size[block] = (size[block] ?? 0) + (size[gone] ?? 0);
-    next[block] = after;
-    if (after !== none) previous[after] = block;
-    this.#blocks.drop(gone);
   }
 
   #noteFree(block: number): void {

@@ -14,9 +14,19 @@ export class DeviceMemory {
   readonly allowedBytes: number;
   readonly #deviceBytes: number;
 
-  constructor(settings: Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>) {
+  /** `from`: another one, of which as much is taken. */
+  constructor(
+    settings: Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>,
+    from?: DeviceMemory,
+  ) {
     this.allowedBytes = settings.allowedBytes === 'unlimited' ? Infinity : settings.allowedBytes;
     this.#deviceBytes = settings.deviceBytes === 'unlimited' ? Infinity : settings.deviceBytes;
+    if (from === undefined) return;
+    this.reservedBytes = from.reservedBytes;
+    this.peakReservedBytes = from.peakReservedBytes;
+    this.segments = from.segments;
+    this.maxGrantedBytes = from.maxGrantedBytes;
+    this.leastRefusedBytes = from.leastRefusedBytes;
   }
 
   /** PyTorch's own check against its memory fraction, made before the driver is asked. */

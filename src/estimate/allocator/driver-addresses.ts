@@ -32,14 +32,14 @@ export type DriverHistory = 'fresh' | 'after-kernels';
  */
 export class DriverAddresses {
   /** By age; their size is that of their largest hole. */
-  readonly #regions = new SizedList<AddressRegion>();
+  #regions = new SizedList<AddressRegion>();
   /** Free address space between two regions, by the start of the upper one. */
-  readonly #gaps = new SizedList<Gap>();
+  #gaps = new SizedList<Gap>();
   /** The region of each range that is in use, by where it starts. */
   readonly #taken = new Map<number, AddressRegion>();
   #lowest: AddressRegion | undefined;
   /** The one that was there first. */
-  readonly #main: AddressRegion;
+  #main: AddressRegion;
   #made = 0;
   /** The small segment that was there before kernels ran is the first to be asked for. */
   #firstSmall: AddressRegion | undefined;
@@ -58,6 +58,31 @@ export class DriverAddresses {
     this.#addHole(tail, 490 * MiB, 22 * MiB);
     this.#addHole(main, 0, 414 * MiB);
     this.#addHole(lower, -6 * MiB, 6 * MiB);
+  }
+
+  /** One in the same state, which from now on goes its own way. */
+  copy(): DriverAddresses {
+    const made = new DriverAddresses('fresh');
+    const copies = new Map<AddressRegion, AddressRegion>();
+    for (let region = this.#lowest; region !== undefined; region = region.above) {
+      copies.set(region, region.copy());
+    }
+    const copyOf = (region: AddressRegion) => copies.get(region) ?? region;
+    const orNone = (region: AddressRegion | undefined) => region && copyOf(region);
+    for (const [region, copy] of copies) {
+      copy.above = orNone(region.above);
+      copy.below = orNone(region.below);
+      copy.gap = region.gap && { ...region.gap, above: copy };
+    }
+    made.#regions = this.#regions.copy(copyOf);
+    made.#gaps = this.#gaps.copy((gap) => copyOf(gap.above).gap ?? gap);
+    made.#taken.clear();
+    for (const [start, region] of this.#taken) made.#taken.set(start, copyOf(region));
+    made.#lowest = orNone(this.#lowest);
+    made.#main = copyOf(this.#main);
+    made.#made = this.#made;
+    made.#firstSmall = orNone(this.#firstSmall);
+    return made;
   }
 
   take(asked: number): number {

@@ -1,7 +1,7 @@
 import { type BlockTable, none, unmappedMark } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
 import { regionStep } from './driver-addresses.js';
-import { type FreeSet, nowhere } from './free-set.js';
+import type { FreeSet } from './free-set.js';
 import type { Pools } from './pools.js';
 import type { AllocatorSettings } from './settings.js';
 import { roundUp, smallSegment } from './sizes.js';
@@ -45,10 +45,10 @@ export class ExpandableSegments {
    * Best fit counts the room a block can still grow into, so that the open end of a segment is the
    * last choice.
    */
-  better(set: FreeSet, place: number): number {
-    let best = place;
-    for (let next = set.after(best); next !== nowhere; next = set.after(best)) {
-      if (this.#room(set.blockAt(next)) >= this.#room(set.blockAt(best))) break;
+  better(set: FreeSet, block: number): number {
+    let best = block;
+    for (let next = set.after(best); next !== none; next = set.after(best)) {
+      if (this.#room(next) >= this.#room(best)) break;
       best = next;
     }
     return best;
@@ -65,8 +65,7 @@ export class ExpandableSegments {
       if (!this.#map(beyond, size - (blocks.size[block] ?? 0))) return none;
       block = beyond;
     }
-    const free = this.#pools.setAt(set);
-    free.removeAt(free.placeOf(block));
+    this.#pools.setAt(set).remove(block);
     return block;
   }
 
@@ -159,7 +158,7 @@ export class ExpandableSegments {
     if (first >= last) return false;
     const setNumber = set[block] ?? 0;
     const free = this.#pools.setAt(setNumber);
-    free.removeAt(free.placeOf(block));
+    free.remove(block);
     address[block] = first;
     size[block] = last - first;
     marks[block] = unmappedMark;
@@ -191,7 +190,7 @@ export class ExpandableSegments {
     const free = this.#pools.setAt(this.#blocks.set[block] ?? 0);
     for (const other of [previous[block] ?? 0, next[block] ?? 0]) {
       if (other === none || marks[other] !== 0) continue;
-      free.removeAt(free.placeOf(other));
+      free.remove(other);
       this.#absorb(block, other);
     }
   }

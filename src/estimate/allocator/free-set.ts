@@ -1,127 +1,184 @@
-import type { BlockTable } from './block-table.js';
-import { FreeChunk } from './free-chunk.js';
+import { type BlockTable, none } from './block-table.js';
+import { binCount, binOf } from './size-bins.js';
 
-/**
- * The place of a block: the number of its chunk, and in the lower bits its place there. Chunks are cut in halves when
- * they have 1024 entries, so that a stream has too few events for more chunks than the upper bits can count.
- */
-const placeBits = 16;
-const inChunk = (1 << placeBits) - 1;
-/** Nothing is large enough. */
-export const nowhere = -1;
+const noBlocks = new Int32Array(0);
+/** Up to so many entries are looked at, or moved, one by one. */
+const fewEntries = 16;
 
 /**
  * The free blocks of one pool and stream, ordered by size and then address, as best fit wants them.
  *
- * Sorted chunks: most jobs keep 20 to 400 free blocks, which are one chunk of two flat columns, where
- * moving a few hundred bytes is quicker than any tree. A model of a thousand layers frees tens of
- * thousands; chunks keep the cost of one move from growing with them. A place is valid until the next
- * change.
+ * They lie in bins by their size, in order within each. Jobs keep 20 to 600 free blocks, so that a bin has a few;
+ * more where many are of one size. A bit for each bin says whether it has any.
  */
 export class FreeSet {
-  readonly #chunks: FreeChunk[];
   readonly #blocks: BlockTable;
+  /** Blocks of each bin in their order; only as many entries count as `#counts` says. */
+  readonly #bins: Int32Array[] = Array.from({ length: binCount }, () => noBlocks);
+  readonly #counts = new Int32Array(binCount);
+  readonly #filled = new Int32Array(binCount / 32);
 
   constructor(blocks: BlockTable) {
     this.#blocks = blocks;
-    this.#chunks = [new FreeChunk(blocks)];
+  }
+
+  /** The same blocks, where `blocks` is a copy of the table that they are in. */
+  copy(blocks: BlockTable): FreeSet {
+    const made = new FreeSet(blocks);
+    for (const [bin, ids] of this.#bins.entries()) {
+      if ((this.#counts[bin] ?? 0) > 0) made.#bins[bin] = ids.slice();
+    }
+    made.#counts.set(this.#counts);
+    made.#filled.set(this.#filled);
+    return made;
   }
 
   get length(): number {
-    return this.#chunks.reduce((sum, { length }) => sum + length, 0);
+    return this.#counts.reduce((sum, count) => sum + count, 0);
   }
 
   /** The size of the largest block; 0 where none is free. */
   get largest(): number {
-    return this.#chunks.at(-1)?.largest ?? 0;
+    for (let word = this.#filled.length - 1; word >= 0; word -= 1) {
+      const bits = this.#filled[word] ?? 0;
+      if (bits === 0) continue;
+      const bin = word * 32 + 31 - Math.clz32(bits);
+      return this.#blocks.size[this.#bins[bin]?.[(this.#counts[bin] ?? 0) - 1] ?? 0] ?? 0;
+    }
+    return 0;
   }
 
-  blockAt(place: number): number {
-    return this.#chunkOf(place).ids[place & inChunk] ?? 0;
-  }
-
-  /** The place of the smallest block with at least `size` bytes (the lowest address among equals). */
+  /** The smallest block with at least `size` bytes, the lowest address among equals; `none` where there is none. */
   firstOf(size: number): number {
-    const number = this.#chunkFor(size, Number.NEGATIVE_INFINITY);
-    const chunk = this.#chunks[number];
-    const at = chunk?.placeFor(size, Number.NEGATIVE_INFINITY) ?? 0;
-    return at < (chunk?.length ?? 0) ? (number << placeBits) + at : nowhere;
+    const bin = binOf(size);
+    const ids = this.#bins[bin] ?? noBlocks;
+    const count = this.#counts[bin] ?? 0;
+    const place = placeFor(this.#blocks, ids, count, size, Number.NEGATIVE_INFINITY);
+    if (place < count) return ids[place] ?? none;
+    const next = nextFilled(this.#filled, bin + 1);
+    return next === none ? none : (this.#bins[next]?.[0] ?? none);
   }
 
-  /** The place of a block that is in the set. */
-  placeOf(block: number): number {
-    const size = this.#blocks.size[block] ?? 0;
-    const address = this.#blocks.address[block] ?? 0;
-    const number = this.#chunkFor(size, address);
-    return (number << placeBits) + (this.#chunks[number]?.placeFor(size, address) ?? 0);
-  }
-
-  /** The next place in the order, or `nowhere`. */
-  after(place: number): number {
-    if ((place & inChunk) + 1 < this.#chunkOf(place).length) return place + 1;
-    const next = (place >>> placeBits) + 1;
-    return next < this.#chunks.length ? next << placeBits : nowhere;
+  /** The block that follows one of the set in the order, or `none`. */
+  after(block: number): number {
+    const bin = binOf(this.#blocks.size[block] ?? 0);
+    const ids = this.#bins[bin] ?? noBlocks;
+    const count = this.#counts[bin] ?? 0;
+    const place = placeOf(this.#blocks, ids, count, block) + 1;
+    if (place < count) return ids[place] ?? none;
+    const next = nextFilled(this.#filled, bin + 1);
+    return next === none ? none : (this.#bins[next]?.[0] ?? none);
   }
 
   insert(block: number): void {
     const size = this.#blocks.size[block] ?? 0;
-    const number = this.#chunkFor(size, this.#blocks.address[block] ?? 0);
-    const chunk = this.#chunks[number];
-    chunk?.insert(block);
-    if (chunk?.isFull === true) this.#chunks.splice(number + 1, 0, chunk.splitOff());
+    const bin = binOf(size);
+    const count = this.#counts[bin] ?? 0;
+    let ids = this.#bins[bin] ?? noBlocks;
+    if (count === ids.length) {
+      ids = widened(ids);
+      this.#bins[bin] = ids;
+    }
+    const place = placeFor(this.#blocks, ids, count, size, this.#blocks.address[block] ?? 0);
+    if (count - place > fewEntries) ids.copyWithin(place + 1, place, count);
+    else for (let at = count; at > place; at -= 1) ids[at] = ids[at - 1] ?? 0;
+    ids[place] = block;
+    this.#counts[bin] = count + 1;
+    if (count === 0) setFilled(this.#filled, bin);
   }
 
-  removeAt(place: number): void {
-    const chunk = this.#chunkOf(place);
-    chunk.removeAt(place & inChunk);
-    if (chunk.length === 0 && this.#chunks.length > 1) {
-      this.#chunks.splice(place >>> placeBits, 1);
-    }
-  }
-
-  /** The entry at `place` becomes `block`, whose size and address are already the new ones. */
-  slide(place: number, block: number): void {
-    const from = place >>> placeBits;
-    const size = this.#blocks.size[block] ?? 0;
-    if (this.#chunkFor(size, this.#blocks.address[block] ?? 0) === from) {
-      this.#chunkOf(place).slide(place & inChunk, block);
-      return;
-    }
-    this.removeAt(place);
-    this.insert(block);
+  /** Takes out a block, whose size and address are still those with which it came in. */
+  remove(block: number): void {
+    const bin = binOf(this.#blocks.size[block] ?? 0);
+    const ids = this.#bins[bin] ?? noBlocks;
+    const left = (this.#counts[bin] ?? 0) - 1;
+    const place = placeOf(this.#blocks, ids, left + 1, block);
+    if (left - place > fewEntries) ids.copyWithin(place, place + 1, left + 1);
+    else for (let at = place; at < left; at += 1) ids[at] = ids[at + 1] ?? 0;
+    this.#counts[bin] = left;
+    if (left === 0) setEmpty(this.#filled, bin);
   }
 
   /** Takes out the blocks that are `chosen`, in their order, and says how many. */
   removeWhere(chosen: (block: number) => boolean, onRemoved: (block: number) => void): number {
-    const before = this.length;
-    for (const chunk of this.#chunks) chunk.removeWhere(chosen, onRemoved);
-    const left = this.#chunks.filter(({ length }) => length > 0);
-    if (left.length > 0) this.#chunks.splice(0, this.#chunks.length, ...left);
-    else this.#chunks.length = 1;
-    return before - this.length;
+    let removed = 0;
+    for (const [bin, ids] of this.#bins.entries()) {
+      const count = this.#counts[bin] ?? 0;
+      let kept = 0;
+      for (let place = 0; place < count; place += 1) {
+        const block = ids[place] ?? 0;
+        if (chosen(block)) {
+          onRemoved(block);
+        } else {
+          ids[kept] = block;
+          kept += 1;
+        }
+      }
+      this.#counts[bin] = kept;
+      if (kept === 0) setEmpty(this.#filled, bin);
+      removed += count - kept;
+    }
+    return removed;
   }
 
   /** All blocks in their order, as they are now. */
   all(): number[] {
-    return this.#chunks.flatMap(({ ids, length }) => [...ids.subarray(0, length)]);
+    return this.#bins.flatMap((ids, bin) => [...ids.subarray(0, this.#counts[bin])]);
   }
+}
 
-  #chunkOf(place: number): FreeChunk {
-    const chunk = this.#chunks[place >>> placeBits];
-    if (chunk === undefined) throw new RangeError(`There is no free block at ${place}.`);
-    return chunk;
-  }
+// These are functions, not private methods: each call of such a method looks first whether it is of this class, and
+// they are called several times for each event of a replay.
 
-  /** The first chunk that ends at or after this size and address; the last where none does. */
-  #chunkFor(size: number, address: number): number {
-    const chunks = this.#chunks;
-    let low = 0;
-    let high = chunks.length - 1;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (chunks[middle]?.endsBefore(size, address) === true) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+/** The place of the first of `count` blocks in order that does not come before this size and address. */
+function placeFor(
+  { size: sizes, address: addresses }: BlockTable,
+  ids: Int32Array,
+  count: number,
+  size: number,
+  address: number,
+): number {
+  let low = 0;
+  let high = count;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const id = ids[middle] ?? 0;
+    const other = sizes[id] ?? 0;
+    if (other < size || (other === size && (addresses[id] ?? 0) < address)) low = middle + 1;
+    else high = middle;
   }
+  return low;
+}
+
+/** The place of a block that is one of them. */
+function placeOf(blocks: BlockTable, ids: Int32Array, count: number, block: number): number {
+  if (ids[0] === block) return 0;
+  return placeFor(blocks, ids, count, blocks.size[block] ?? 0, blocks.address[block] ?? 0);
+}
+
+/** The first bin from this one on that has blocks, or `none`. */
+function nextFilled(filled: Int32Array, bin: number): number {
+  let word = bin >>> 5;
+  // The bits of this bin and of those above it.
+  let bits = (filled[word] ?? 0) & (-1 << (bin & 31));
+  while (bits === 0) {
+    word += 1;
+    if (word >= filled.length) return none;
+    bits = filled[word] ?? 0;
+  }
+  return word * 32 + 31 - Math.clz32(bits & -bits);
+}
+
+function setFilled(filled: Int32Array, bin: number): void {
+  filled[bin >>> 5] = (filled[bin >>> 5] ?? 0) | (1 << (bin & 31));
+}
+
+function setEmpty(filled: Int32Array, bin: number): void {
+  filled[bin >>> 5] = (filled[bin >>> 5] ?? 0) & ~(1 << (bin & 31));
+}
+
+function widened(ids: Int32Array): Int32Array {
+  const wide = new Int32Array(Math.max(4, ids.length * 2));
+  wide.set(ids);
+  return wide;
 }

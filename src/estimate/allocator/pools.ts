@@ -16,18 +16,30 @@ export const defaultOwner = 0;
 
 /** Finds the free set for an owner, a stream and a size class; makes it when first asked for. */
 export class Pools {
-  readonly all: Pool[] = [];
-  readonly sets: FreeSet[] = [];
+  readonly all: Pool[];
+  readonly sets: FreeSet[];
   /** The pool of each free set. */
   readonly poolOf: Pool[] = [];
   /** Owners whose graph is gone: their cached blocks may be released. */
-  readonly released = new Set<number>([defaultOwner]);
+  readonly released: Set<number>;
   readonly #blocks: BlockTable;
   /** The number of the small set, by stream, by owner; the large one follows it. */
-  readonly #numbers = new Map<number, Map<number, number>>();
+  readonly #numbers: Map<number, Map<number, number>>;
 
-  constructor(blocks: BlockTable) {
+  /** `from`: others, whose state they begin with; `blocks` are then a copy of theirs. */
+  constructor(blocks: BlockTable, from?: Pools) {
     this.#blocks = blocks;
+    this.all = (from?.all ?? []).map(({ small, owner, sets, searches }) => ({
+      small,
+      owner,
+      sets: [...sets],
+      searches,
+    }));
+    this.sets = (from?.sets ?? []).map((set) => set.copy(blocks));
+    for (const pool of this.all) for (const set of pool.sets) this.poolOf[set] = pool;
+    this.released = new Set(from?.released ?? [defaultOwner]);
+    const numbers = from === undefined ? [] : [...from.#numbers];
+    this.#numbers = new Map(numbers.map(([owner, streams]) => [owner, new Map(streams)]));
     this.setNumber(defaultOwner, 0, true);
   }
 

@@ -2,7 +2,7 @@ import type { AddressSpace } from './address-space.js';
 import { type BlockTable, none } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
 import type { AllocatorParts, ExpandableSegments } from './expandable-segments.js';
-import { type FreeSet, nowhere } from './free-set.js';
+import type { FreeSet } from './free-set.js';
 import { defaultOwner, type Pool, type Pools } from './pools.js';
 
 /** The ways in which cached segments go back to the driver. */
@@ -40,9 +40,9 @@ export class Release {
     if (maxSplit === Infinity) return false;
     const set = this.#pools.setAt(setNumber);
     const wanted = Math.max(size, maxSplit);
-    const place = set.firstOf(wanted);
-    if (place !== nowhere && this.#isWhole(set.blockAt(place))) {
-      this.#releaseAt(set, place);
+    const first = set.firstOf(wanted);
+    if (first !== none && this.#isWhole(first)) {
+      this.#releaseOne(set, first);
       return true;
     }
     let released = 0;
@@ -51,7 +51,7 @@ export class Release {
       const bytes = this.#blocks.size[block] ?? 0;
       if (released >= wanted || bytes < maxSplit) break;
       if (!this.#isWhole(block)) continue;
-      this.#releaseAt(set, set.placeOf(block));
+      this.#releaseOne(set, block);
       released += bytes;
     }
     return released >= wanted;
@@ -105,9 +105,8 @@ export class Release {
     return !this.#blocks.isSplit(block) && this.#blocks.expandable[block] === none;
   }
 
-  #releaseAt(set: FreeSet, place: number): void {
-    const block = set.blockAt(place);
-    set.removeAt(place);
+  #releaseOne(set: FreeSet, block: number): void {
+    set.remove(block);
     this.#giveBack(block);
   }
 

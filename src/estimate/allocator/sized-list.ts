@@ -17,6 +17,15 @@ const maxEntries = 128;
 export class SizedList<T extends Sized> {
   readonly #chunks: Chunk<T>[] = [];
 
+  /** The same list of copies of its entries, which have the same order and size. */
+  copy(copyOf: (entry: T) => T): SizedList<T> {
+    const made = new SizedList<T>();
+    for (const { entries, largest } of this.#chunks) {
+      made.#chunks.push({ entries: entries.map(copyOf), largest });
+    }
+    return made;
+  }
+
   add(entry: T): void {
     const number = Math.max(0, this.#chunkFor(entry.order));
     const chunk = this.#chunks[number];

@@ -1,6 +1,6 @@
 import { MiB } from '../../units/bytes.js';
 import type { AllocatorSettings } from '../allocator/settings.js';
-import { type LookedAt, type ReplayResult, replay } from '../trace/event-replay.js';
+import { type LookedAt, type OnMark, type ReplayResult, replay } from '../trace/event-replay.js';
 import type { EventStream } from '../trace/event-stream.js';
 import type { Gpu } from './gpu-table.js';
 
@@ -32,7 +32,8 @@ export interface LimitedReplay extends ReplayResult {
 /**
  * A replay as it runs on the card: where memory ends the allocator gives back what it holds unused and
  * tries again, so it never holds more than there is. What does not fit at all is replayed without a
- * limit, and shows what would be needed. `looked` is called with the replay that has no limit.
+ * limit, and shows what would be needed. `looked` is called with the replay that has no limit, `onMark` with
+ * both, each with its own allocator.
  *
  * @example
  * replayOn(findGpu('3060'), stream).peakReservedBytes;
@@ -42,18 +43,19 @@ export function replayOn(
   stream: EventStream,
   settings: Partial<AllocatorSettings> = {},
   looked?: LookedAt,
+  onMark?: OnMark,
 ): LimitedReplay {
-  const unlimited = replay(stream, settings, undefined, looked);
+  const unlimited = replay(stream, settings, onMark, looked);
   const uncappedBytes = unlimited.allocator.memory.maxGrantedBytes;
   if (uncappedBytes <= roomOn(gpu)) return { ...unlimited, limited: false, uncappedBytes };
-  const limited = replay(stream, { ...settings, ...limitOf(gpu) });
+  const limited = replay(stream, { ...settings, ...limitOf(gpu) }, onMark);
   return limited.outOfMemory === undefined
     ? { ...limited, limited: true, uncappedBytes }
     : { ...unlimited, limited: false, uncappedBytes };
 }
 
 /** The allocator's settings on a card that nothing else runs on. */
-export function limitOf(gpu: Gpu): Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'> {
+function limitOf(gpu: Gpu): Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'> {
   const room = roomOn(gpu);
   return { allowedBytes: room, deviceBytes: room };
 }

@@ -41,87 +41,165 @@ const none = -1;
 export function replay(
   stream: EventStream,
   settings: Partial<AllocatorSettings> = {},
-  onMark?: (name: string, allocator: CachingAllocator) => void,
+  onMark?: OnMark,
   looked?: LookedAt,
 ): ReplayResult {
-  const { kind, slot, bytes, length, spare, streams, marks } = stream;
-  const { addresses = defaultSettings.addresses } = settings;
-  const startsFresh = addresses === 'driver' && kind.includes(eventKind.firstKernel);
-  const allocator = createAllocator({
-    ...settings,
-    addresses: startsFresh ? 'fresh-driver' : addresses,
-  });
-  const live = new Int32Array(stream.slots).fill(empty);
-  let peakAllocatedAt = -1;
-  let peakReservedAt = -1;
-  let peakAllocated = 0;
-  let peakReserved = 0;
-  let outOfMemory: ReplayResult['outOfMemory'];
-  let mark = 0;
-  let which = 0;
-  let lookAt = looked?.events[which] ?? none;
-  for (let at = 0; at < length; at += 1) {
-    for (let next = marks[mark]; next?.at === at; next = marks[mark]) {
-      onMark?.(next.name, allocator);
-      mark += 1;
+  const run = new ReplayRun(stream, settings);
+  run.until(stream.length, onMark, looked);
+  return run.result();
+}
+
+/** Gets the name of a mark, and the allocator as it is then. It may reset the allocator's peaks. */
+export type OnMark = (name: string, allocator: CachingAllocator) => void;
+
+/**
+ * A replay that can stop at any event, and go on later or from a copy.
+ *
+ * @example
+ * const run = new ReplayRun(stream);
+ * run.until(1000);
+ * const capped = run.copy({ allowedBytes: 24 * 1024 ** 3, deviceBytes: 24 * 1024 ** 3 });
+ */
+export class ReplayRun {
+  readonly allocator: CachingAllocator;
+  outOfMemory: ReplayResult['outOfMemory'];
+  readonly #stream: EventStream;
+  /** By slot: its block. */
+  readonly #live: Int32Array;
+  readonly #startsFresh: boolean;
+  /** The next event. */
+  #at = 0;
+  #mark = 0;
+  #peakAllocatedAt = -1;
+  #peakReservedAt = -1;
+  #peakAllocated = 0;
+  #peakReserved = 0;
+
+  /** `from`: another run of the same stream, and a copy of its allocator. */
+  constructor(
+    stream: EventStream,
+    settings: Partial<AllocatorSettings> = {},
+    from?: { readonly run: ReplayRun; readonly allocator: CachingAllocator },
+  ) {
+    const { addresses = defaultSettings.addresses } = settings;
+    this.#stream = stream;
+    if (from === undefined) {
+      this.#startsFresh = addresses === 'driver' && stream.kind.includes(eventKind.firstKernel);
+      this.allocator = createAllocator({
+        ...settings,
+        addresses: this.#startsFresh ? 'fresh-driver' : addresses,
+      });
+      this.#live = new Int32Array(stream.slots).fill(empty);
+      return;
     }
-    if (at === lookAt) {
-      looked?.look(which, allocator);
-      which += 1;
-      lookAt = looked?.events[which] ?? none;
-    }
-    const what = kind[at];
-    if (what === eventKind.alloc) {
-      const answer = allocator.malloc(bytes[at] ?? 0, streams[slot[at] ?? 0]);
-      if (typeof answer !== 'number') {
-        if (spare[slot[at] ?? 0] === 1) continue;
-        outOfMemory = { ...answer, at };
-        break;
-      }
-      live[slot[at] ?? 0] = answer;
-      if (allocator.peakAllocatedBytes > peakAllocated) {
-        peakAllocated = allocator.peakAllocatedBytes;
-        peakAllocatedAt = at;
-      }
-      if (allocator.memory.peakReservedBytes > peakReserved) {
-        peakReserved = allocator.memory.peakReservedBytes;
-        peakReservedAt = at;
-      }
-    } else if (what === eventKind.free) {
-      const handle = live[slot[at] ?? 0] ?? empty;
-      if (handle === empty) {
-        if (spare[slot[at] ?? 0] === 1) continue;
-        refuseFree(at);
-      }
-      allocator.free(handle);
-      live[slot[at] ?? 0] = empty;
-    } else if (what === eventKind.emptyCache) {
-      allocator.emptyCache();
-    } else if (what === eventKind.takeAddresses) {
-      allocator.takeAddresses(bytes[at] ?? 0);
-    } else if (what === eventKind.firstKernel) {
-      if (startsFresh) allocator.runFirstKernel();
-    } else if (what === eventKind.use) {
-      allocator.use(live[slot[at] ?? 0] ?? empty);
-    } else if (what === eventKind.wait) {
-      allocator.finish(bytes[at] ?? 0);
-    } else if (what === eventKind.resetPeaks) {
-      allocator.resetPeaks();
-      peakAllocated = allocator.peakAllocatedBytes;
-      peakReserved = allocator.memory.peakReservedBytes;
-      peakAllocatedAt = at;
-      peakReservedAt = at;
-    }
+    const { run } = from;
+    this.allocator = from.allocator;
+    this.outOfMemory = run.outOfMemory;
+    this.#startsFresh = run.#startsFresh;
+    this.#live = run.#live.slice();
+    this.#at = run.#at;
+    this.#mark = run.#mark;
+    this.#peakAllocatedAt = run.#peakAllocatedAt;
+    this.#peakReservedAt = run.#peakReservedAt;
+    this.#peakAllocated = run.#peakAllocated;
+    this.#peakReserved = run.#peakReserved;
   }
-  return {
-    peakAllocatedBytes: allocator.peakAllocatedBytes,
-    peakReservedBytes: allocator.memory.peakReservedBytes,
-    peakAllocatedAt,
-    peakReservedAt,
-    retries: allocator.retries,
-    ...(outOfMemory === undefined ? {} : { outOfMemory }),
-    allocator,
-  };
+
+  /** The next event; where it ran out of memory, the one that did. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** One that stands where this one does, under other caps where these are given. */
+  copy(caps?: Parameters<CachingAllocator['copy']>[0]): ReplayRun {
+    return new ReplayRun(this.#stream, {}, { run: this, allocator: this.allocator.copy(caps) });
+  }
+
+  /** Goes on, up to an event that is left for later; ends where memory does. */
+  until(end: number, onMark?: OnMark, looked?: LookedAt): void {
+    const { allocator } = this;
+    const { kind, slot, bytes, spare, streams, marks } = this.#stream;
+    const live = this.#live;
+    const startsFresh = this.#startsFresh;
+    let peakAllocated = this.#peakAllocated;
+    let peakReserved = this.#peakReserved;
+    let which = 0;
+    let lookAt = looked?.events[which] ?? none;
+    let markAt = marks[this.#mark]?.at ?? none;
+    let at = this.#at;
+    for (; at < end; at += 1) {
+      while (markAt === at) {
+        onMark?.(marks[this.#mark]?.name ?? '', allocator);
+        this.#mark += 1;
+        markAt = marks[this.#mark]?.at ?? none;
+      }
+      if (at === lookAt) {
+        looked?.look(which, allocator);
+        which += 1;
+        lookAt = looked?.events[which] ?? none;
+      }
+      const what = kind[at];
+      const place = slot[at] ?? 0;
+      if (what === eventKind.alloc) {
+        const answer = allocator.malloc(bytes[at] ?? 0, streams[place]);
+        if (typeof answer !== 'number') {
+          if (spare[place] === 1) continue;
+          this.outOfMemory = { ...answer, at };
+          break;
+        }
+        live[place] = answer;
+        if (allocator.peakAllocatedBytes > peakAllocated) {
+          peakAllocated = allocator.peakAllocatedBytes;
+          this.#peakAllocatedAt = at;
+        }
+        if (allocator.memory.peakReservedBytes > peakReserved) {
+          peakReserved = allocator.memory.peakReservedBytes;
+          this.#peakReservedAt = at;
+        }
+      } else if (what === eventKind.free) {
+        const handle = live[place] ?? empty;
+        if (handle === empty) {
+          if (spare[place] === 1) continue;
+          refuseFree(at);
+        }
+        allocator.free(handle);
+        live[place] = empty;
+      } else if (what === eventKind.emptyCache) {
+        allocator.emptyCache();
+      } else if (what === eventKind.takeAddresses) {
+        allocator.takeAddresses(bytes[at] ?? 0);
+      } else if (what === eventKind.firstKernel) {
+        if (startsFresh) allocator.runFirstKernel();
+      } else if (what === eventKind.use) {
+        allocator.use(live[place] ?? empty);
+      } else if (what === eventKind.wait) {
+        allocator.finish(bytes[at] ?? 0);
+      } else if (what === eventKind.resetPeaks) {
+        allocator.resetPeaks();
+        peakAllocated = allocator.peakAllocatedBytes;
+        peakReserved = allocator.memory.peakReservedBytes;
+        this.#peakAllocatedAt = at;
+        this.#peakReservedAt = at;
+      }
+    }
+    this.#at = at;
+    this.#peakAllocated = peakAllocated;
+    this.#peakReserved = peakReserved;
+  }
+
+  /** The peaks are those since the stream last reset them; `onMark` may have reset the allocator's own. */
+  result(): ReplayResult {
+    const { allocator, outOfMemory } = this;
+    return {
+      peakAllocatedBytes: Math.max(this.#peakAllocated, allocator.peakAllocatedBytes),
+      peakReservedBytes: Math.max(this.#peakReserved, allocator.memory.peakReservedBytes),
+      peakAllocatedAt: this.#peakAllocatedAt,
+      peakReservedAt: this.#peakReservedAt,
+      retries: allocator.retries,
+      ...(outOfMemory === undefined ? {} : { outOfMemory }),
+      allocator,
+    };
+  }
 }
 
 function refuseFree(at: number): never {

@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
-import { EventStreamBuilder } from './event-stream.js';
-import { phasePeaks } from './phase-peaks.js';
+import { replay } from './event-replay.js';
+import { type EventStream, EventStreamBuilder } from './event-stream.js';
+import { PhaseWatch } from './phase-peaks.js';
 
-describe('phasePeaks', () => {
+function phasePeaks(stream: EventStream, watch = new PhaseWatch()) {
+  return watch.peaksOf(replay(stream, {}, watch.onMark).allocator);
+}
+
+describe('PhaseWatch', () => {
   it('tells the highest figures of each phase, and which one makes the peak', () => {
     const builder = new EventStreamBuilder();
     builder.mark('phase:building');
@@ -52,5 +57,20 @@ describe('phasePeaks', () => {
 
   it('has none where nothing was marked', () => {
     expect(phasePeaks(new EventStreamBuilder().finish())).toEqual([]);
+  });
+
+  it('leaves the peaks of a replay as they are, and keeps several replays apart', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('phase:building');
+    builder.free(builder.alloc(100 * MiB));
+    builder.emptyCache();
+    builder.mark('phase:steady steps');
+    builder.alloc(40 * MiB);
+    const stream = builder.finish();
+    const watch = new PhaseWatch();
+    const { allocator: _, ...watched } = replay(stream, {}, watch.onMark);
+    expect(replay(stream)).toMatchObject(watched);
+    expect(watched).toMatchObject({ peakReservedBytes: 100 * MiB, peakAllocatedAt: 0 });
+    expect(phasePeaks(stream, watch)).toEqual(phasePeaks(stream));
   });
 });

@@ -1,12 +1,12 @@
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
-import { limitOf, replayOn, roomOn } from '../cards/card-limit.js';
+import { type LimitedReplay, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { type FindCapacity, safeCapacity } from '../least-capacity.js';
 import type { Parallel } from '../parallel.js';
 import type { Estimate } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
 import { otherRanks, rankNotes } from './other-ranks.js';
-import { phasePeaks } from './phase-peaks.js';
+import { PhaseWatch } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { shuffledStreams } from './shuffled-batches.js';
 import { withLeftOutSteps } from './steps/repeated-steps.js';
@@ -32,16 +32,22 @@ export async function tracedEstimate(
   findCapacity: FindCapacity = safeCapacity,
 ): Promise<Estimate> {
   const traced = withWorkspaceOf(trace, gpu);
-  const replayed = replayOn(gpu, traced);
-  const longer = laterSegments({ ...trace, stream: traced }, gpu, replayed.peakReservedBytes);
-  const drawn = trace.ragged && trace.drawn ? ordersOf(traced, gpu) : undefined;
-  const stream = drawn ? usualOrder(drawn, traced) : (longer?.stream ?? traced);
+  const phases = new PhaseWatch();
+  const replayOf = (one: EventStream) => replayOn(gpu, one, {}, undefined, phases.onMark);
+  const replayed = replayOf(traced);
+  const own = { stream: traced, replayed };
+  const longer = laterSegments({ ...trace, stream: traced }, replayed, replayOf);
+  const drawn = trace.ragged && trace.drawn ? ordersOf(own, replayOf) : undefined;
+  const usual = drawn ? usualOrder(drawn, own) : (longer ?? own);
+  const { stream } = usual;
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
-    stream === traced ? replayed : replayOn(gpu, stream);
+    usual.replayed;
   const least = findCapacity(stream, uncappedBytes);
   // Awaited below, after what this thread does meanwhile; what fails first is told.
   least.catch(() => {});
-  const orders = drawn ?? (trace.ragged ? ordersOf(traced, gpu) : []);
+  const orders =
+    drawn?.map((order) => order.replayed.peakReservedBytes) ??
+    (trace.ragged ? peaksOfOrders(own, gpu) : []);
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
@@ -55,11 +61,11 @@ export async function tracedEstimate(
         : []),
       ...(parallel === undefined ? [] : otherRanks({ ...trace, stream: traced }, gpu, parallel)),
     ],
-    otherOrders: orders.map(({ reservedBytes }) => reservedBytes),
+    otherOrders: orders,
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
-  const live = liveParts({ ...(longer ?? trace), stream }, peakAllocatedAt);
+  const live = liveParts({ ...(longer?.trace ?? trace), stream }, peakAllocatedAt);
   const { safeBytes } = await least;
   return assembleEstimate({
     method: 'trace',
@@ -71,7 +77,7 @@ export async function tracedEstimate(
     live: live.bytes,
     modules: live.modules,
     parallel,
-    ...(trace.program && { phases: phasePeaks(stream, limited ? limitOf(gpu) : {}) }),
+    ...(trace.program && { phases: phases.peaksOf(usual.replayed.allocator) }),
     notes: [
       ...ownNotes(trace, gpu),
       ...(parallel === undefined ? [] : rankNotes(parallel)),
@@ -88,31 +94,48 @@ export async function tracedEstimate(
   });
 }
 
-/** The job with steps that were left out, where an allocator holds another peak with these. */
-function laterSegments(trace: Trace, gpu: Gpu, reservedBytes: number): Trace | undefined {
-  const longer = withLeftOutSteps(trace);
-  if (longer === undefined) return undefined;
-  return replayOn(gpu, longer.stream).peakReservedBytes === reservedBytes ? undefined : longer;
-}
+type ReplayOf = (stream: EventStream) => LimitedReplay;
 
+/** A job as it may run, and what came of it. */
 interface Order {
   readonly stream: EventStream;
-  readonly reservedBytes: number;
+  readonly replayed: LimitedReplay;
+}
+
+/** The job with steps that were left out, where an allocator holds another peak with these. */
+function laterSegments(
+  trace: Trace,
+  { peakReservedBytes }: LimitedReplay,
+  replayOf: ReplayOf,
+): (Order & { readonly trace: Trace }) | undefined {
+  const longer = withLeftOutSteps(trace);
+  if (longer === undefined) return undefined;
+  const replayed = replayOf(longer.stream);
+  if (replayed.peakReservedBytes === peakReservedBytes) return undefined;
+  return { trace: longer, stream: longer.stream, replayed };
 }
 
 /** The batches of a job in other orders and, where there are any, in its own. */
-function ordersOf(traced: EventStream, gpu: Gpu): Order[] {
-  const others = [...shuffledStreams(traced)];
-  return (others.length > 0 ? [traced, ...others] : []).map((stream) => ({
+function ordersOf(own: Order, replayOf: ReplayOf): Order[] {
+  const others = Array.from(shuffledStreams(own.stream), (stream) => ({
     stream,
-    reservedBytes: replayOn(gpu, stream).peakReservedBytes,
+    replayed: replayOf(stream),
   }));
+  return others.length > 0 ? [own, ...others] : [];
+}
+
+/** What they reserve; each is made when it is replayed, and not kept. */
+function peaksOfOrders({ stream, replayed }: Order, gpu: Gpu): number[] {
+  const others = Array.from(shuffledStreams(stream), (one) => replayOn(gpu, one).peakReservedBytes);
+  return others.length > 0 ? [replayed.peakReservedBytes, ...others] : [];
 }
 
 /** Where each run draws another order, that of a trace is one of many: half of them hold more, half less. */
-function usualOrder(orders: readonly Order[], traced: EventStream): EventStream {
-  const rising = orders.toSorted((a, b) => a.reservedBytes - b.reservedBytes);
-  return rising[Math.floor(rising.length / 2)]?.stream ?? traced;
+function usualOrder(orders: readonly Order[], own: Order): Order {
+  const rising = orders.toSorted(
+    (a, b) => a.replayed.peakReservedBytes - b.replayed.peakReservedBytes,
+  );
+  return rising[Math.floor(rising.length / 2)] ?? own;
 }
 
 function trains({ marks }: EventStream): boolean {
