@@ -80,7 +80,7 @@ class Observer(TorchDispatchMode):
         # By the op's `id`.
         self._ops: dict[int, _Op] = {}
         self._stand_ins: dict[Any, Callable] = {}
-        self._results = MetaResults()
+        self.results = MetaResults()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -91,7 +91,7 @@ class Observer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
-        op = None if sparse.concerns(args) else self._ops.get(id(func)) or self._learn(func)
+        op = None if sparse.concerns(args) else self.facts_of(func)
         if op is None or op.makes_sparse:
             return self._taken_apart(func, types, args, kwargs)
         if op.may_be_known:
@@ -109,7 +109,7 @@ class Observer(TorchDispatchMode):
         if op.is_composite:
             with self, self._autocast_resumed():
                 return func._op_dk(COMPOSITE, *args, **kwargs)
-        result = self._results.run(func, args, kwargs)
+        result = self.results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
             if func is _ADD and self.summing is not None:
                 with self.summing():
@@ -177,10 +177,12 @@ class Observer(TorchDispatchMode):
             self.notes.add("values that the model reads back from the GPU were taken as zero")
         return host
 
-    def _learn(self, func) -> _Op:
+    def facts_of(self, func) -> _Op:
         """What is to be done for an op, found out once: asking a set for an op runs Python code of PyTorch's."""
-        op = self._ops[id(func)] = _Op(func, self.scalars)
-        op.stand_in = self._stand_ins.get(func) if op.rule is None else None
+        op = self._ops.get(id(func))
+        if op is None:
+            op = self._ops[id(func)] = _Op(func, self.scalars)
+            op.stand_in = self._stand_ins.get(func) if op.rule is None else None
         return op
 
     def put_in_place(self, stand_ins: dict[Any, Callable]) -> None:
@@ -193,6 +195,13 @@ class Observer(TorchDispatchMode):
 
     def _record(self, func, rule, args, kwargs, result) -> None:
         self._launches.notice(func, args)
+        if rule is None and type(result) is torch.Tensor and result.is_meta:
+            # As most ops: one result, and nothing beside it.
+            storage = sparse.stored(result).untyped_storage()
+            if storage._cdata not in self._live:
+                self.adopt(storage, name_of(func))
+                self.chosen.follow(func, args, [result], self.allocation_of)
+            return
         fresh = {}
         outputs = _flat(result) if isinstance(result, (tuple, list)) else (result,)
         for index, output in enumerate(outputs):
@@ -232,6 +241,10 @@ class Observer(TorchDispatchMode):
         entry = self._live.pop(key, None)
         if entry is not None:
             self.ledger.free(entry.ident)
+
+    def has_seen(self, storage_key: int) -> bool:
+        """Whether a storage is in the record, or left out of it on purpose."""
+        return storage_key in self._live
 
     def allocation_of(self, tensor) -> int:
         """The allocation that a tensor lies in; 0 where it has none."""

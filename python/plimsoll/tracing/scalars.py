@@ -102,6 +102,10 @@ class Scalars:
     def forget(self, storage_key: int) -> None:
         self._values.pop(storage_key, None)
 
+    def knows(self, storage_key: int) -> bool:
+        """Whether anything is known of a storage."""
+        return storage_key in self._values
+
     def known(self, tensor) -> Any:
         return self._values.get(tensor.untyped_storage()._cdata, UNKNOWN)
 

@@ -47,6 +47,8 @@ _VALUE = "_plimsoll_value"
 _UNSURE = "_plimsoll_unsure"
 _MARKED = "_plimsoll_marked"
 _LIKELY = "_plimsoll_likely"
+# All that say what a tensor holds.
+MARKS = (_VALUE, _UNSURE, _MARKED, _LIKELY)
 
 
 def value_of(tensor: Any) -> Any:

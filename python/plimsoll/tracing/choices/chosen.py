@@ -71,6 +71,10 @@ class Chosen:
         # Samples of a fixed size that are drawn of chosen rows, and how many of them may be of the rarer kind.
         self.samples: dict[int, int] = {}
 
+    def knows(self, storage_key: int) -> bool:
+        """Whether it has rows that the data chose, or comes from a choice."""
+        return storage_key in self._rows or self.even.knows(storage_key)
+
     def forget(self, storage_key: int) -> None:
         self._rows.pop(storage_key, None)
         self.even.forget(storage_key)

@@ -16,7 +16,7 @@ import torch
 from .. import small_values
 
 _ATEN = torch.ops.aten
-_DRAWS = "_plimsoll_draws"
+MARK = "_plimsoll_draws"
 # Of the standard deviation: the most of some hundred steps lies within these.
 _DEVIATIONS = 4
 # Each value of their results follows from one value of each argument.
@@ -76,7 +76,7 @@ ONE_BY_ONE = {
 
 def mark(drawn: Any) -> None:
     """For numbers that the card has drawn: one for each place, of which few are known as if they were sure."""
-    setattr(drawn, _DRAWS, drawn.numel())
+    setattr(drawn, MARK, drawn.numel())
 
 
 def also(rule: Callable | None) -> Callable:
@@ -85,18 +85,18 @@ def also(rule: Callable | None) -> Callable:
     def both(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         if rule is not None:
             rule(func, args, kwargs, result)
-        draws = [getattr(one, _DRAWS, None) for one in args]
+        draws = [getattr(one, MARK, None) for one in args]
         if any(draws):
             others = any(_is_unsure(one) for one, count in zip(args, draws) if not count)
             least = 0 if others else min(count for count in draws if count)
-            setattr(result, _DRAWS, least)
+            setattr(result, MARK, least)
 
     return both
 
 
 def spread(mask: Any, count: int) -> float | None:
     """By which part of `count` a mask may choose less or more; None where something else than draws decides."""
-    draws = getattr(mask, _DRAWS, 0) if _is_unsure(mask) else 0
+    draws = getattr(mask, MARK, 0) if _is_unsure(mask) else 0
     if not draws or not count:
         return None
     places_of_one = max(1.0, mask.numel() / draws)

@@ -111,6 +111,15 @@ class EvenChoices:
         """The part of a mask that is set if choices are even; None where nothing is known of it."""
         return self._shares.get(_key(mask)) if _is_meta(mask) else None
 
+    def knows(self, storage_key: int) -> bool:
+        """Whether anything is known of a storage."""
+        return (
+            storage_key in self._among
+            or storage_key in self._shares
+            or storage_key in self._chances
+            or storage_key in self._marks
+        )
+
     def _any(self) -> bool:
         return bool(self._among or self._shares or self._chances or self._marks)
 

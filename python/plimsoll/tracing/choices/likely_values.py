@@ -30,6 +30,7 @@ _COORDINATES = 4
 _NOTHING = 0.0
 _TYPICAL = "_plimsoll_typical"
 _OF_KNOWN = "_plimsoll_of_known"
+MARKS = (_TYPICAL, _OF_KNOWN)
 # Draws of whole numbers, and among which.
 RANGES: dict[Any, Callable[[tuple], range]] = {
     _ATEN.randint.default: lambda a: range(a[0]),

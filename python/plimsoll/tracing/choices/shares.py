@@ -64,6 +64,10 @@ def follow(func: Any, args: tuple, result: Any) -> None:
         forget(args[0].untyped_storage()._cdata)
 
 
+def knows(storage_key: int) -> bool:
+    return storage_key in _rises
+
+
 def look_at(source: Any, moved: Any) -> None:
     """For what is copied from the host."""
     plain = source.layout is torch.strided and source.dtype in _LOOKED_AT

@@ -14,6 +14,7 @@ from . import values
 from .drawing.draws import DRAWS, Draws
 from .passes.texts import TEXT_OPS, Texts
 from .places import GPU, HOST, META, REAL, Places
+from .plain_ops import MORE, PlainOps
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
@@ -57,12 +58,16 @@ class ProgramObserver(Observer):
         self.on_op: Callable[[], None] | None = None
         self._draws = Draws()
         self.texts = Texts(self)
+        self._plain = PlainOps(self, places, _FOLLOWED)
         # Whether what is copied to the host is what was there before, as when ranks agree on something.
         self.agreed = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
         with torch._C.DisableTorchFunction():
+            result = self._plain.run(func, args, kwargs)
+            if result is not MORE:
+                return result
             given = Given(args, kwargs)
             if given.all_real and func not in _PICKS:
                 # As it is: programs make their samples of thousands of small ops.
@@ -79,7 +84,7 @@ class ProgramObserver(Observer):
         if self._draws.owed and func not in DRAWS and draws_numbers(func):
             self._draws.settle()
         if given.any_on_meta:
-            self._tick()
+            self.tick()
         else:
             self.count_host_op()
         if given.mixes(self.places) and func not in host_values.COPIES:
@@ -99,6 +104,10 @@ class ProgramObserver(Observer):
         self.texts.follow(func, args, result)
         return result
 
+    def put_in_place(self, stand_ins: dict[Any, Callable]) -> None:
+        super().put_in_place(stand_ins)
+        self._plain = PlainOps(self, self.places, _FOLLOWED)
+
     def follows_draws(self) -> bool:
         """Whether the host's generator is where it would be in a real run."""
         return self._draws.all_followed()
@@ -114,7 +123,7 @@ class ProgramObserver(Observer):
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
         self.host_ops += 1
         if self.host_ops % _HOST_OPS == 0:
-            self._tick()
+            self.tick()
 
     def count_host_ops(self, count: int) -> None:
         """That another process did for this one."""
@@ -125,7 +134,7 @@ class ProgramObserver(Observer):
         """What the clock went on by, for ops in host memory since there were so many."""
         return self.host_ops // _HOST_OPS - before // _HOST_OPS
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
         self.ops += 1
         if self.on_op is not None:
             self.on_op()
@@ -151,11 +160,14 @@ class ProgramObserver(Observer):
             return
         place = self._place(given)
         if place == GPU:
-            super()._record(func, rule, args, kwargs, result)
+            self.record_on_gpu(func, rule, args, kwargs, result)
             return
         for output in outputs:
             if isinstance(output, torch.Tensor) and output.is_meta:
                 self._elsewhere(output, place)
+
+    def record_on_gpu(self, func, rule, args, kwargs, result) -> None:
+        super()._record(func, rule, args, kwargs, result)
 
     def _elsewhere(self, tensor, place: str) -> None:
         """A tensor that takes nothing of the GPU."""

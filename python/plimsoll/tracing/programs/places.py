@@ -57,6 +57,9 @@ class Places:
         gone = self._elsewhere.pop
         self._elsewhere[key] = (place, weakref.ref(storage, lambda _: gone(key, None)))
 
+    def is_elsewhere(self, storage_key: int) -> bool:
+        return storage_key in self._elsewhere
+
     def any_elsewhere(self) -> bool:
         return bool(self._elsewhere)
 

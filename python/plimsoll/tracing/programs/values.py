@@ -181,6 +181,15 @@ class PlausibleScalars(Scalars):
         self._some.discard(storage_key)
         self._largest.discard(storage_key)
 
+    def knows(self, storage_key: int) -> bool:
+        return (
+            storage_key in self._values
+            or storage_key in self._usual
+            or storage_key in self._places
+            or storage_key in self._some
+            or storage_key in self._largest
+        )
+
     def _forget_at_its_end(self, tensor: Any) -> None:
         """What is in host memory ends unseen, and what gets its address next would be taken for it."""
         with torch._C.DisableTorchFunction():

@@ -14,6 +14,7 @@ from .moves import Moves
 
 # PyTorch's own: they are replaced while a trace runs.
 MAKE, AS_TENSOR = torch.tensor, torch.as_tensor
+_PYTHON = frozenset((int, float, bool))
 # What says which values are taken, instead of where they stand.
 _MASKS = (torch.bool, torch.uint8)
 # A list this long is never one of dimensions.
@@ -101,7 +102,9 @@ class Making:
     def _numbers(self, value):
         """Tensors on the GPU that stand in a list are read, one by one."""
         if type(value) in (list, tuple):
-            return [self._numbers(one) for one in value]
+            # A row of numbers is as it is: programs make texts of such rows.
+            plain = _PYTHON.issuperset(map(type, value))
+            return value if plain else [self._numbers(one) for one in value]
         if isinstance(value, torch.Tensor) and self._places.where(value) == GPU:
             return values.plausible(value, self._observer).tolist()
         return value
