@@ -50,6 +50,9 @@ class PlainOps:
         """The result of an op, or `MORE`."""
         found = self._plans.get(id(func))
         if found is None:
+            if not args or type(args[0]) not in _PLAIN:
+                # Other kinds of tensors ask for what is no op, such as how many dimensions they have.
+                return MORE
             found = self._plans[id(func)] = (self._plan(func), func)
         plan = found[0]
         if plan is None or (kwargs and not _is_cast(func, args, kwargs)):
