@@ -3,6 +3,7 @@ import { MiB } from '../../units/bytes.js';
 import { largestRequest } from '../allocator/sizes.js';
 import { type Parallel, parallelWays } from '../parallel.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
+import { EventLine } from './lines/event-line.js';
 import { cublasWorkspace } from './recorded-events.js';
 import type { UnsureScratch } from './unsure-kernels.js';
 
@@ -67,6 +68,7 @@ const maxNotes = 100;
 /** FSDP uses four beside the first; a stream's number is one byte. */
 const maxStreams = 255;
 const workspace = traceCategories.indexOf('k');
+const categoryOf = new Map<unknown, number>(traceCategories.map((letter, at) => [letter, at]));
 /**
  * What the driver and libraries take of the address space when kernels of a kind first run, as gaps between the
  * segments of recorded runs on an H200 show: a heap for kernels that check what they read (10 MiB in 60 of 60),
@@ -99,13 +101,17 @@ export async function readTrace(chunks: AsyncIterable<string>): Promise<Trace> {
   const reader = new TraceReader();
   let rest = '';
   for await (const chunk of chunks) {
-    const lines = (rest + chunk).split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines) reader.line(line);
+    const text = rest + chunk;
+    let from = 0;
+    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
+      reader.line(text, from, end);
+      from = end + 1;
+    }
+    rest = text.slice(from);
     // It is refused as a line, before it grows without end.
-    if (rest.length > longestLine) reader.line(rest);
+    if (rest.length > longestLine) reader.line(rest, 0, rest.length);
   }
-  if (rest !== '') reader.line(rest);
+  if (rest !== '') reader.line(rest, 0, rest.length);
   return reader.finish();
 }
 
@@ -116,6 +122,10 @@ class TraceReader {
   readonly #category: number[] = [];
   readonly #module: number[] = [];
   readonly #strings: string[] = [];
+  /** By string: whether it names an op that cuDNN runs, and a convolution. */
+  readonly #namesCudnn: boolean[] = [];
+  readonly #namesConvolution: boolean[] = [];
+  readonly #usual = new EventLine();
   #stringCharacters = 0;
   #line = 0;
   #torch: string | undefined;
@@ -126,11 +136,18 @@ class TraceReader {
   #footer: Record<string, unknown> | undefined;
   #program = false;
 
-  line(text: string): void {
+  /** The line is the text from `from` on, before `end`. */
+  line(text: string, from: number, end: number): void {
     this.#line += 1;
-    if (text.length > longestLine) this.#refuse('it is too long');
+    if (end - from > longestLine) this.#refuse('it is too long');
     if (this.#footer !== undefined) this.#refuse('it comes after the end');
-    const value = this.#parse(text);
+    const usual = this.#torch === undefined ? undefined : this.#usual.read(text, from, end);
+    if (usual === 'free') return this.#free(this.#usual.id);
+    if (usual === 'alloc') {
+      const { id, bytes, op, module, letter } = this.#usual;
+      return this.#alloc(id, bytes, op, module, letter, 0);
+    }
+    const value = this.#parse(text.slice(from, end));
     if (!Array.isArray(value)) this.#object(asObject(value) ?? this.#refuse('it is not an event'));
     else if (this.#torch === undefined) this.#refuse('the header must come first');
     else this.#event(value);
@@ -221,7 +238,14 @@ class TraceReader {
   #event(event: readonly unknown[]): void {
     switch (event[0]) {
       case 'a':
-        return this.#alloc(event);
+        return this.#alloc(
+          this.#count(event[1]),
+          this.#count(event[2]),
+          this.#count(event[3]),
+          this.#count(event[4]),
+          event[5],
+          event[6] === undefined ? 0 : this.#count(event[6]),
+        );
       case 'o':
         return this.#scratch(event);
       case 'f':
@@ -251,18 +275,21 @@ class TraceReader {
     for (const bytes of taken) this.#builder.takeAddresses(bytes);
   }
 
-  #alloc(event: readonly unknown[]): void {
-    const id = this.#count(event[1]);
-    const bytes = this.#count(event[2]);
-    const module = this.#count(event[4]);
-    const category = traceCategories.findIndex((letter) => letter === event[5]);
+  #alloc(
+    id: number,
+    bytes: number,
+    op: number,
+    module: number,
+    letter: unknown,
+    stream: number,
+  ): void {
+    const category = categoryOf.get(letter);
     if (this.#live.has(id)) this.#refuse(`${id} is allocated already`);
-    if (category === -1) this.#refuse('its category is unknown');
-    const op = this.#strings[this.#count(event[3])];
-    if (op === undefined || module >= this.#strings.length) {
+    if (category === undefined) return this.#refuse('its category is unknown');
+    if (op >= this.#strings.length || module >= this.#strings.length) {
       this.#refuse('it names a string that was not given');
     }
-    if (!this.#hasCudnn && cudnnOp.test(op)) {
+    if (!this.#hasCudnn && this.#namesCudnn[op] === true) {
       this.#hasCudnn = true;
       this.#builder.takeAddresses(cudnnAddresses);
     }
@@ -270,10 +297,9 @@ class TraceReader {
       this.#hasBlas = true;
       for (const taken of blasAddresses) this.#builder.takeAddresses(taken);
     }
-    const convolves = convolution.test(op);
+    const convolves = this.#namesConvolution[op] === true;
     if (convolves) this.#convolutions += 1;
     const spare = convolves && category === workspace;
-    const stream = event[6] === undefined ? 0 : this.#count(event[6]);
     if (stream > maxStreams) this.#refuse('there are too many streams');
     this.#live.set(id, this.#allocate(bytes, category, module, spare, stream));
   }
@@ -317,6 +343,8 @@ class TraceReader {
       this.#refuse('there are too many strings');
     }
     this.#strings.push(text);
+    this.#namesCudnn.push(cudnnOp.test(text));
+    this.#namesConvolution.push(convolution.test(text));
   }
 
   #mark(name: string): void {

@@ -2,6 +2,7 @@ import { createReadStream, existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { MiB } from '../../units/bytes.js';
 import type { StartAs } from './run-python.js';
 
 /** Where a program is traced: a folder for what it puts aside, and who reads what it left there. */
@@ -18,7 +19,8 @@ export interface TracePlace {
 /** Files of the account that this process runs as. */
 export const ownFiles: Pick<TracePlace, 'has' | 'read'> = {
   has: (file) => Promise.resolve(existsSync(file)),
-  read: (file) => createReadStream(file, 'utf8'),
+  // Much at a time: a trace has up to hundreds of MiB.
+  read: (file) => createReadStream(file, { encoding: 'utf8', highWaterMark: MiB }),
 };
 
 /** A folder of that account. */
