@@ -43,6 +43,8 @@ export class CachingAllocator {
   readonly #maxSplit: number;
   readonly #plainRounding: boolean;
   readonly #collects: boolean;
+  /** The first block of a set that is large enough is the one that best fit chooses, and may be split. */
+  readonly #plainFit: boolean;
 
   /** `from`: another one, whose state it begins with. */
   constructor(settings: AllocatorSettings, from?: CachingAllocator) {
@@ -52,6 +54,7 @@ export class CachingAllocator {
     this.#plainRounding = settings.roundupDivisions.length === 0;
     this.#collects =
       settings.allowedBytes !== 'unlimited' && settings.garbageCollectionThreshold > 0;
+    this.#plainFit = !settings.expandableSegments && this.#maxSplit === Infinity;
     this.memory = new DeviceMemory(settings, from?.memory);
     this.#blocks = new BlockTable(from === undefined ? undefined : from.#blocks);
     this.#pools = new Pools(this.#blocks, from === undefined ? undefined : from.#pools);
@@ -91,14 +94,13 @@ export class CachingAllocator {
     const setNumber = this.#pools.setNumber(owner, stream, small);
     const set = this.#pools.setAt(setNumber);
     if (this.#collects) this.#pools.countSearch(setNumber);
-    let block = this.#bestFit(set, size);
-    if (block !== none) {
-      set.remove(block);
-    } else {
+    let block = this.#plainFit ? set.takeFirst(size) : this.#takeBestFit(set, size);
+    if (block === none) {
       block = this.#newBlock(setNumber, size);
       if (block === none) return this.#outOfMemory(bytes, size);
     }
-    if (this.#splits(size, (this.#blocks.size[block] ?? 0) - size, small)) {
+    const rest = (this.#blocks.size[block] ?? 0) - size;
+    if (this.#plainFit ? rest > (small ? 0 : largestSmall) : this.#splits(size, rest, small)) {
       const front = this.#blocks.splitFront(block, size);
       set.insert(block);
       if (this.#collects) this.#noteFree(block);
@@ -214,8 +216,8 @@ export class CachingAllocator {
     return viewSegments(this.#blocks, this.#pools);
   }
 
-  /** The block that best fit chooses, or `none`. */
-  #bestFit(set: FreeSet, size: number): number {
+  /** Takes the block that best fit chooses out of the set; `none` where there is none. */
+  #takeBestFit(set: FreeSet, size: number): number {
     let block = set.firstOf(size);
     if (block === none) return none;
     if (this.#settings.expandableSegments) block = this.#expandable.better(set, block);
@@ -227,6 +229,7 @@ export class CachingAllocator {
         return none;
       }
     }
+    set.remove(block);
     return block;
   }
 

@@ -68,6 +68,9 @@ describe('FreeSet', () => {
         for (const { size } of changes.slice(0, 20)) {
           const first = sorted.find((block) => (blocks.size[block] ?? 0) >= size * 512);
           expect(set.firstOf(size * 512)).toBe(first ?? none);
+          const taking = set.copy(blocks);
+          expect(taking.takeFirst(size * 512)).toBe(first ?? none);
+          expect(taking.all()).toEqual(sorted.filter((block) => block !== first));
         }
         const gone: number[] = [];
         const odd = (block: number) => block % 2 === 1;

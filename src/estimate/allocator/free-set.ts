@@ -59,6 +59,26 @@ export class FreeSet {
     return next === none ? none : (this.#bins[next]?.[0] ?? none);
   }
 
+  /** The same block, taken out. */
+  takeFirst(size: number): number {
+    let bin = binOf(size);
+    let count = this.#counts[bin] ?? 0;
+    let ids = this.#bins[bin] ?? noBlocks;
+    let place = placeFor(this.#blocks, ids, count, size, Number.NEGATIVE_INFINITY);
+    if (place === count) {
+      bin = nextFilled(this.#filled, bin + 1);
+      if (bin === none) return none;
+      count = this.#counts[bin] ?? 0;
+      ids = this.#bins[bin] ?? noBlocks;
+      place = 0;
+    }
+    const block = ids[place] ?? none;
+    takeOut(ids, place, count);
+    this.#counts[bin] = count - 1;
+    if (count === 1) setEmpty(this.#filled, bin);
+    return block;
+  }
+
   /** The block that follows one of the set in the order, or `none`. */
   after(block: number): number {
     const bin = binOf(this.#blocks.size[block] ?? 0);
@@ -91,12 +111,10 @@ export class FreeSet {
   remove(block: number): void {
     const bin = binOf(this.#blocks.size[block] ?? 0);
     const ids = this.#bins[bin] ?? noBlocks;
-    const left = (this.#counts[bin] ?? 0) - 1;
-    const place = placeOf(this.#blocks, ids, left + 1, block);
-    if (left - place > fewEntries) ids.copyWithin(place, place + 1, left + 1);
-    else for (let at = place; at < left; at += 1) ids[at] = ids[at + 1] ?? 0;
-    this.#counts[bin] = left;
-    if (left === 0) setEmpty(this.#filled, bin);
+    const count = this.#counts[bin] ?? 0;
+    takeOut(ids, placeOf(this.#blocks, ids, count, block), count);
+    this.#counts[bin] = count - 1;
+    if (count === 1) setEmpty(this.#filled, bin);
   }
 
   /** Takes out the blocks that are `chosen`, in their order, and says how many. */
@@ -154,6 +172,13 @@ function placeFor(
 function placeOf(blocks: BlockTable, ids: Int32Array, count: number, block: number): number {
   if (ids[0] === block) return 0;
   return placeFor(blocks, ids, count, blocks.size[block] ?? 0, blocks.address[block] ?? 0);
+}
+
+/** Those of `count` entries that follow one move down to its place. */
+function takeOut(ids: Int32Array, place: number, count: number): void {
+  const last = count - 1;
+  if (last - place > fewEntries) ids.copyWithin(place, place + 1, count);
+  else for (let at = place; at < last; at += 1) ids[at] = ids[at + 1] ?? 0;
 }
 
 /** The first bin from this one on that has blocks, or `none`. */
