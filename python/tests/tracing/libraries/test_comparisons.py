@@ -1,12 +1,14 @@
 """Sizes are compared at once, and as SymPy and PyTorch compare them."""
 
 import itertools
+import math
 import unittest
 from unittest import mock
 
 import sympy
 import torch
 from sympy import Eq, Ge, Gt, Le, Lt
+from torch import _prims_common
 from torch._inductor import lowering
 from torch._inductor.sizevars import SizeVarAllocator
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kinds
@@ -25,6 +27,10 @@ def compared():
         # SymPy does not order truth values.
         if kind in (Eq, sympy.Ne) or True not in (left, right)
     ]
+
+
+def _laid_out(layout):
+    return torch.empty_strided(*layout, device="meta")
 
 
 class Sized:
@@ -47,6 +53,24 @@ class Comparisons(unittest.TestCase):
             self.assertEqual(
                 sympy.srepr(Eq(1, 1, evaluate=False)), "Equality(Integer(1), Integer(1))"
             )
+
+    def test_whether_a_tensor_has_gaps_is_asked_once(self):
+        layouts = (
+            ((4, 3), (3, 1)),
+            ((4, 3), (1, 4)),
+            ((4, 3), (6, 1)),
+            ((1, 1), (9, 9)),
+            ((5,), (2,)),
+        )
+        plain = [_prims_common._is_non_overlapping_and_dense_or_false(*one) for one in layouts]
+        self.assertEqual(plain, [True, True, False, True, False])
+        with compared_once(), mock.patch.object(_prims_common, "prod", wraps=math.prod) as prod:
+            for _ in range(3):
+                dense = map(
+                    _prims_common.is_non_overlapping_and_dense_or_false, map(_laid_out, layouts)
+                )
+                self.assertEqual(list(dense), plain)
+        self.assertEqual(prod.call_count, len(layouts))
 
     def test_numbers_are_not_given_to_sympy(self):
         with mock.patch("sympy.core.relational.is_eq") as is_eq, compared_once():

@@ -32,6 +32,12 @@ run(x).sum().backward()
 # Of one convolution, or of the ReLU behind it.
 RESULT = 16 * 96 * 64 * 64 * 4
 
+# Results that are not remembered because an argument belongs to another mode.
+ONE_MODE = f"""{CONVOLUTIONS}
+from torch._subclasses import FakeTensorMode
+assert "not our fake" not in FakeTensorMode.cache_info().bypasses, FakeTensorMode.cache_info()
+"""
+
 FIRST_BATCH = """
 import torch
 
@@ -98,6 +104,9 @@ class CompiledGraphs(unittest.TestCase):
         # Two ReLUs and the gradient of the third, which is fused with the pooling behind it: nothing is copied.
         self.assertEqual(asked.count("aten.empty_strided.default"), 3)
         self.assertEqual(asked.count("aten.convolution_backward.default"), 2)
+
+    def test_ops_of_a_graph_are_worked_out_with_its_own_mode(self):
+        rows_of(self, ONE_MODE)
 
     def test_the_first_batch_does_not_live_as_long_as_its_graph(self):
         self.assertIn("torch.compile was followed", str(rows_of(self, FIRST_BATCH)[-1]))

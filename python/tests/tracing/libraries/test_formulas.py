@@ -5,13 +5,13 @@ import unittest
 from unittest import mock
 
 import sympy
-from torch._inductor import sizevars
+from torch._inductor import ir, sizevars, utils
 from torch._inductor.sizevars import SizeVarAllocator
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from plimsoll.tracing.programs.compiling.formulas import formulas_once
 
-i, j = sympy.symbols("i j", integer=True, nonnegative=True)
+i, j, k = sympy.symbols("i j k0", integer=True, nonnegative=True)
 RANGES = {i: sympy.Integer(8), j: sympy.Integer(32)}
 FORMULAS = (
     32 * i + j,
@@ -47,6 +47,21 @@ class Formulas(unittest.TestCase):
             # The whole of it has some thousand names.
             self.assertNotIn("meter", vars(sys.modules[names[1]]))
         self.assertFalse(set(names) & set(sys.modules))
+
+    def test_variables_are_replaced_once(self):
+        with (
+            formulas_once(),
+            mock.patch.object(
+                sympy.Basic, "xreplace", autospec=True, side_effect=sympy.Basic.xreplace
+            ) as replace,
+        ):
+            for _ in range(3):
+                self.assertEqual(ir.sympy_subs(32 * i + j, {i: j, j: "k0"}), 32 * j + k)
+            self.assertEqual(replace.call_count, 1)
+            # Numbers of other kinds, and other names, are others.
+            for by in (0, sympy.Integer(0), False, "k0", k):
+                self.assertIs(type(ir.sympy_subs(i, {i: by})), type(k if by == "k0" else by))
+        self.assertIs(ir.sympy_subs, utils.sympy_subs)
 
     def test_are_worked_out_once(self):
         with mock.patch.object(sympy, "expand", wraps=sympy.expand) as expand, formulas_once():

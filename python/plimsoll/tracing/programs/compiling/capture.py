@@ -60,8 +60,9 @@ class _Flat(torch.nn.Module):
 def capture(calls: Any, given: Parts, modules: list) -> Any:
     flat = _Flat(calls, given, modules)
     tensors = [leaf for leaf in given.leaves if isinstance(leaf, torch.Tensor)]
-    lowering = Lowering(calls.observer, calls.graphs)
-    with closing(lowering), pretended_card(calls.observer.gpu), _compiling(), quicker():
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    lowering = Lowering(calls.observer, calls.graphs, mode)
+    with closing(lowering), pretended_card(calls.observer.gpu), _compiling(mode), quicker():
         run = aot_autograd(
             fw_compiler=lowering.forward,
             bw_compiler=lowering.backward,
@@ -100,8 +101,7 @@ def _is_gpu(kind: str | None) -> bool:
 
 
 @contextmanager
-def _compiling() -> Iterator[None]:
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+def _compiling(mode: FakeTensorMode) -> Iterator[None]:
     context = torch._guards.TracingContext(mode)
     config = torch._functorch.config
     gradients = torch.is_grad_enabled()

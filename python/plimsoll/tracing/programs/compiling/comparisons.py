@@ -14,6 +14,7 @@ from unittest import mock
 from sympy import Basic, Eq, Expr, Ge, Gt, Integer, Le, Lt, S
 from sympy.core.relational import _Inequality
 from sympy.logic.boolalg import BooleanAtom
+from torch import _prims_common
 from torch._inductor import lowering
 from torch._inductor.sizevars import SizeVarAllocator
 
@@ -24,6 +25,8 @@ _COMPARED: dict[type, Callable] = {
     Le: operator.le,
     Lt: operator.lt,
 }
+# Older ones ask for it under another name.
+_DENSE = "_is_non_overlapping_and_dense_or_false"
 
 
 @contextmanager
@@ -37,6 +40,9 @@ def compared_once() -> Iterator[None]:
         stack.enter_context(mock.patch.object(Expr, "is_constant", _told_once(Expr.is_constant)))
         types = _types_once(lowering.get_promoted_dtype)
         stack.enter_context(mock.patch.object(lowering, "get_promoted_dtype", types))
+        if hasattr(_prims_common, _DENSE):
+            dense = _dense_once(getattr(_prims_common, _DENSE))
+            stack.enter_context(mock.patch.object(_prims_common, _DENSE, dense))
         yield
 
 
@@ -87,6 +93,21 @@ def _told_once(tell: Callable) -> Callable:
         return known[key]
 
     return is_constant
+
+
+def _dense_once(ask: Callable) -> Callable:
+    """Whether a tensor has no gaps: PyTorch makes a class to find it, each time."""
+    known: dict[Any, bool] = {}
+
+    def is_dense(sizes: Any, strides: Any) -> bool:
+        if not all(type(one) is int for one in (*sizes, *strides)):
+            return ask(sizes, strides)
+        key = tuple(sizes), tuple(strides)
+        if key not in known:
+            known[key] = ask(sizes, strides)
+        return known[key]
+
+    return is_dense
 
 
 def _types_once(find: Callable) -> Callable:

@@ -16,12 +16,13 @@ from unittest import mock
 import sympy
 from sympy import Basic
 from sympy.functions.elementary.miscellaneous import MinMaxBase
-from torch._inductor import sizevars
+from torch._inductor import sizevars, utils
 from torch._inductor.sizevars import SizeVarAllocator
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from .matching import quickly_matched
 
+_REPLACE = "sympy_subs"
 _UNITS = ("sympy.physics", "sympy.physics.units")
 
 
@@ -40,6 +41,11 @@ def formulas_once() -> Iterator[None]:
         if joined is not None:
             every = lru_cache(maxsize=None)(joined)
             stack.enter_context(mock.patch.object(sizevars, "_join_dimensions_cached", every))
+        replace, replaced = utils.sympy_subs, _replaced_once()
+        for module in list(sys.modules.values()):
+            # Each module of Inductor has it under its own name.
+            if vars(module).get(_REPLACE) is replace:
+                stack.enter_context(mock.patch.object(module, _REPLACE, replaced))
         stack.enter_context(_without_units())
         yield
 
@@ -76,6 +82,21 @@ def _made_once() -> Callable:
         return known[key]
 
     return __new__
+
+
+def _replaced_once() -> Callable:
+    """The variables of a formula, replaced by others: layers that are alike ask for the same."""
+    replace = utils.sympy_subs
+    known: dict[Any, Any] = {}
+
+    def sympy_subs(formula: Any, by: dict[Any, Any]) -> Any:
+        # Numbers that are equal may be of different kinds.
+        key = formula, type(formula), *by.items(), *map(type, by.values())
+        if key not in known:
+            known[key] = replace(formula, by)
+        return known[key]
+
+    return sympy_subs
 
 
 def _expanded_once() -> Callable:

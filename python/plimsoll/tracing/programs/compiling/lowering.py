@@ -32,12 +32,13 @@ _BACKWARD = {"is_backward": True}
 
 
 class Lowering:
-    def __init__(self, observer: Any, graphs: bool):
+    def __init__(self, observer: Any, graphs: bool, mode: Any):
+        """`mode`: that of the capture. Tensors of another one are copied, and no result with them is remembered."""
         self.observer = observer
         self._graphs = graphs
         # PyTorch would try a backward graph again that could not be lowered.
         self.failure: Exception | None = None
-        self._mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = mode
         # Tensors that a graph holds itself, by those that stand for them on the card.
         self._held: dict[int, Any] = {}
         self._ahead = Ahead(self._backward_code)
