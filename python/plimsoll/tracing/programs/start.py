@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...failure import Failure
-from .compiling.garbage import collect
 
 
 def require_program(command: list[str]) -> None:
@@ -37,4 +37,4 @@ def as_main(command: list[str]) -> Iterator[None]:
         sys.argv, sys.path[:] = arguments, path
         if main is not None:
             sys.modules["__main__"] = main
-        collect()
+        gc.collect()

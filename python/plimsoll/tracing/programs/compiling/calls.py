@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from types import FunctionType
 from typing import Any, Callable
 
 import torch
 
 from ..places import GPU, Places
-from .garbage import left_lying
 from .graphs import GRAPHS
 from .parts import Parts, form_of
 
@@ -58,11 +58,12 @@ class Calls:
         if _held(self.function, parts.leaves, torch.optim.Optimizer):
             return None
         Calls.capturing = True
+        # A compiler makes much and throws away little.
+        gc.disable()
         try:
-            with left_lying():
-                from .capture import capture
+            from .capture import capture
 
-                graph = capture(self, parts, modules)
+            graph = capture(self, parts, modules)
             self.observer.fused = True
             self.observer.notes.add(FOLLOWED)
             if self.graphs:
@@ -74,6 +75,7 @@ class Calls:
             return None
         finally:
             Calls.capturing = False
+            gc.enable()
 
     def _form(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):

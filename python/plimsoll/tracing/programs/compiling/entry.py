@@ -11,7 +11,6 @@ from ...standins.patches import Patches
 from ..places import Places
 from . import captured_graphs, flex_attention
 from .calls import Calls, NotCaptured
-from .garbage import left_lying
 from .graphs import GRAPHS_LEFT_OUT
 
 LEFT_OUT = "torch.compile was left out: kernels that it fuses keep less, so that the peak may be up to 60 % lower"
@@ -47,8 +46,7 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
             return _wrapped(function, calls, functools.partial(left_out, graphs), observer)
 
         if isinstance(model, torch.nn.Module):
-            with left_lying():
-                from torch._dynamo.eval_frame import OptimizedModule
+            from torch._dynamo.eval_frame import OptimizedModule
 
             return OptimizedModule(model, wrap)
         return wrap(model)
