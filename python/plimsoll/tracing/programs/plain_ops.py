@@ -1,7 +1,7 @@
 """Ops on tensors of which nothing is known: nearly all ops of a model.
 
-An observer asks what is known of each argument of an op, and follows it into the result. Where nothing is known there
-is nothing to follow. Such ops are told by a few questions here, and only their memory is counted.
+An observer asks what is known of the values of each argument of an op, and follows it into the result. Where nothing
+is known there is nothing to follow. A few questions tell such ops here, and only their memory is recorded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PlainOps:
         found = self._plans.get(id(func))
         if found is None:
             if not args or type(args[0]) not in _PLAIN:
-                # Other kinds of tensors ask for what is no op, such as how many dimensions they have.
+                # A nested tensor asks for `aten.dim` and the like, which have no kernels: no plan can be made then.
                 return MORE
             found = self._plans[id(func)] = (self._plan(func), func)
         plan = found[0]
@@ -88,15 +88,14 @@ class PlainOps:
             one = args[place] if place < len(args) else None
             if one is None:
                 continue
-            if type(one) not in _PLAIN or not one.is_meta or one.layout is not torch.strided:
+            if type(one) not in _PLAIN or not one.is_meta or _IS_WRAPPED(one):
                 return False
-            if _IS_WRAPPED(one):
+            if one.layout is not torch.strided:
                 return False
             key = one.untyped_storage()._cdata
             if self._places.is_elsewhere(key):
                 return False
-            marks = one.__dict__
-            if plan.passes_on and (self._knows(key) or not _MARKS.isdisjoint(marks)):
+            if plan.passes_on and (self._knows(key) or not _MARKS.isdisjoint(one.__dict__)):
                 return False
             # One that is not known is enough: nothing is computed then.
             lacks_values = lacks_values or (small_values.held_by(one) is None and one.numel() > 0)

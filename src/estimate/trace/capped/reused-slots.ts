@@ -1,6 +1,6 @@
 import { type EventStream, eventKind } from '../event-stream.js';
 
-/** The slot of an event that names none that is allocated: there is no such slot. */
+/** For an event whose allocation was never made or is freed already. A replay refuses it, as before. */
 const noSlot = -1;
 
 /**

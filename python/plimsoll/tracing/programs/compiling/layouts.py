@@ -21,7 +21,7 @@ _CONVOLUTION = torch.ops.aten.convolution.default
 
 
 def guessed_strides(graph: Any, kept: list) -> list[Any]:
-    """The strides of each tensor that forward keeps for backward; None for what is no tensor."""
+    """The strides of each tensor that forward keeps for backward; None for entries that are not tensors."""
     try:
         return _guessed(graph, kept)
     except Exception:
