@@ -23,6 +23,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 from .comparisons import compared_once
 from .equal_kernels import written_once
+from .fake_results import results_once
 from .formulas import formulas_once
 from .patterns import possible_patterns
 
@@ -45,6 +46,7 @@ def quicker() -> Iterator[None]:
         written_once(),
         formulas_once(),
         compared_once(),
+        results_once(),
         # Which lines of a model a kernel stands for is written beside it.
         mock.patch.object(triton, "get_kernel_metadata", _no_metadata),
         mock.patch.object(ir, "get_kernel_metadata", _no_metadata),
