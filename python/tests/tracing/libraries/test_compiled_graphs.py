@@ -1,19 +1,27 @@
 """Graphs of `torch.compile`: what they keep, in which layout, and what their kernels are tried with."""
 
+import gc
 import unittest
+import weakref
 from unittest import mock
 
 import torch
+import torch._subclasses.fake_tensor as fakes
+from torch._dynamo.eval_frame import OptimizedModule
 from torch._functorch._aot_autograd import graph_compile
+from torch._inductor import lowering
 from torch._inductor.codecache import CacheBase
 from torch._inductor.codegen import wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
-from torch._subclasses import FakeTensorMode
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.kinds.traced_program import rows_of
 
+from plimsoll.tracing.programs.compiling.calls import Calls
+from plimsoll.tracing.programs.compiling.entry import _compiled_model
+from plimsoll.tracing.programs.compiling.parts import Parts
 from plimsoll.tracing.programs.compiling.quicker import quicker
 from plimsoll.tracing.programs.compiling.trials import Forms, forms
 
@@ -163,6 +171,49 @@ class QuickerCompiler(unittest.TestCase):
                     given = {wrapper.buffer_reuse_key(Buffer()) for _ in range(3)}
                 self.assertEqual(len(given), 1)
         self.assertEqual(ask.call_count, 2)
+
+    def test_usual_tensors_of_the_card_are_not_asked_whether_kernels_can_read_them(self):
+        ask = mock.Mock(wraps=lowering.unsupported_input_tensor)
+        kinds = ((torch.float16, "cuda"), (torch.complex64, "cuda"), (torch.float16, "meta"))
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        mode.allow_meta = True
+        with (
+            mock.patch.object(fakes, "init_gpu_context", lambda *_: None),
+            mock.patch.object(lowering, "unsupported_input_tensor", ask),
+            quicker(),
+        ):
+            tensors = [
+                FakeTensor(mode, torch.empty(2, dtype=kind, device="meta"), torch.device(place, 0))
+                for kind, place in kinds
+            ]
+            found = [lowering.unsupported_input_tensor(one) for one in tensors]
+        self.assertEqual(found, [False, True, True])
+        self.assertEqual(ask.call_count, 2)
+
+    def test_what_a_capture_leaves_behind_is_gone_after_it_however_old_it_is(self):
+        left = []
+
+        def capture(*_):
+            self.assertFalse(gc.isenabled())
+            one = Buffer()
+            one.itself = one
+            left.append(weakref.ref(one))
+            # It is in use while the capture waits.
+            gc.collect(0)
+
+        calls = Calls(print, mock.Mock(), mock.Mock(), graphs=False)
+        with mock.patch(f"{Calls.__module__.rpartition('.')[0]}.capture.capture", capture):
+            calls._captured(Parts(((), {})), [])
+        self.assertTrue(gc.isenabled())
+        self.assertIsNone(left[0]())
+
+    def test_the_collector_is_left_as_it_was_when_the_compiler_is_imported(self):
+        self.assertIs(_compiled_model(), OptimizedModule)
+        self.assertTrue(gc.isenabled())
+        gc.disable()
+        self.addCleanup(gc.enable)
+        _compiled_model()
+        self.assertFalse(gc.isenabled())
 
     def test_graphs_are_not_written_for_a_log_and_ops_do_not_switch_dynamo_off(self):
         own = FakeTensorMode.__torch_dispatch__.__wrapped__

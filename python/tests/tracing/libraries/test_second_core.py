@@ -1,10 +1,12 @@
 """Backward graphs of `torch.compile` are lowered by a fork, on a second core; without one, the answer is the same."""
 
+import gc
 import os
 import signal
 import sys
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import torch
@@ -113,6 +115,10 @@ class Guesses(unittest.TestCase):
         second.end.assert_called_once()
 
 
+class Node:
+    """A thing that may hold itself."""
+
+
 @unittest.skipUnless(sys.platform == "linux", "no forks elsewhere")
 class Beside(unittest.TestCase):
     def setUp(self):
@@ -152,6 +158,20 @@ class Beside(unittest.TestCase):
         with waits, works:
             self.assertEqual(beside.begin(lambda: time.sleep(0.2) or 7).result(), 7)
         self.assertGreater(next(ran), 2)
+
+    def test_garbage_is_looked_for_while_one_works(self):
+        gc.disable()
+        self.addCleanup(gc.enable)
+        reads, writes = os.pipe()
+        left = Node()
+        left.itself, gone = left, weakref.ref(left)
+        del left
+        # The fork ends once that is gone.
+        weakref.finalize(gone(), os.write, writes, b"x")
+        self.assertEqual(beside.begin(lambda: os.read(reads, 1)).result(), b"x")
+        self.assertIsNone(gone())
+        for end in (reads, writes):
+            os.close(end)
 
     def test_how_long_a_process_ran_is_told(self):
         before = beside._spent(os.getpid())

@@ -76,6 +76,8 @@ class Calls:
         finally:
             Calls.capturing = False
             gc.enable()
+            # What a capture leaves behind may hold tensors of the program. Some of it is no longer among the youngest.
+            gc.collect(1)
 
     def _form(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):

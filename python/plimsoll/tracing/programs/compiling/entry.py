@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from typing import Any, Callable
 
 import torch
@@ -46,9 +47,7 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
             return _wrapped(function, calls, functools.partial(left_out, graphs), observer)
 
         if isinstance(model, torch.nn.Module):
-            from torch._dynamo.eval_frame import OptimizedModule
-
-            return OptimizedModule(model, wrap)
+            return _compiled_model()(model, wrap)
         return wrap(model)
 
     def compile_module(self: Any, *_: Any, **settings: Any) -> None:
@@ -57,6 +56,18 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
     flex_attention.install(patches, observer)
     patches.set(torch, "compile", compiled)
     patches.set(torch.nn.Module, "compile", compile_module)
+
+
+def _compiled_model() -> Any:
+    """PyTorch's class of compiled models. Its import makes much and throws away little."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        from torch._dynamo.eval_frame import OptimizedModule
+    finally:
+        if collects:
+            gc.enable()
+    return OptimizedModule
 
 
 def _is_eager(backend: Any) -> bool:

@@ -9,14 +9,15 @@ from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
+import torch
 import torch._inductor.config
 import torch.utils._triton
-from torch._inductor import ir
+from torch._inductor import ir, lowering
 from torch._inductor.codecache import CacheBase
 from torch._inductor.codegen import triton, wrapper
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.virtualized import V
-from torch._subclasses import FakeTensorMode
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
@@ -27,6 +28,9 @@ from .fake_results import results_once
 from .formulas import formulas_once
 from .patterns import possible_patterns
 
+_UNSUPPORTED = "unsupported_input_tensor"
+# What every kernel reads and writes.
+_USUAL = {torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool}
 _MODES = (FakeTensorMode, FunctionalTensorMode, ProxyTorchDispatchMode)
 
 
@@ -50,6 +54,9 @@ def quicker() -> Iterator[None]:
         # Which lines of a model a kernel stands for is written beside it.
         mock.patch.object(triton, "get_kernel_metadata", _no_metadata),
         mock.patch.object(ir, "get_kernel_metadata", _no_metadata),
+        mock.patch.object(
+            lowering, _UNSUPPORTED, _plain_at_once(lowering.unsupported_input_tensor)
+        ),
         _unlogged(),
         _called_directly(),
     ):
@@ -58,6 +65,16 @@ def quicker() -> Iterator[None]:
 
 def _no_metadata(*_: Any) -> tuple[str, str]:
     return "", ""
+
+
+def _plain_at_once(ask: Any) -> Any:
+    """Whether kernels cannot read a tensor: PyTorch asks it four things, for each argument of each operation."""
+
+    def unsupported_input_tensor(t: Any, node: Any = None) -> bool:
+        plain = type(t) is FakeTensor and t.dtype in _USUAL and t.layout is torch.strided
+        return False if plain and t.fake_device.type == "cuda" else ask(t, node)
+
+    return unsupported_input_tensor
 
 
 @contextmanager
