@@ -53,6 +53,11 @@ class ProgramObserver(Observer):
         self.differ = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
+        # Compiles ahead for sizes that will come.
+        self.coming: Any = None
+        # Loaders of the program, and the one that it reads; they are not held.
+        self.loaders: list[Any] = []
+        self.read_loader: Any = None
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None

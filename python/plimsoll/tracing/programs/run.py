@@ -109,7 +109,7 @@ def record(
         uncounted.install(patches)
         other_libraries.install(patches)
         stack.enter_context(devices)
-        compiling.install(patches, observer, places)
+        stack.callback(compiling.install(patches, observer, places).end)
         try:
             _run(launch.program, watch, Threads(patches, observer, devices, watch))
         except Failure as failure:

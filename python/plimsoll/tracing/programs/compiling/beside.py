@@ -20,11 +20,18 @@ from .. import forks
 # A fork that did not run at all for so long hangs: it waits for a thread that did not come along.
 _PATIENCE_MS = 10_000
 _CHUNK = 1 << 20
+# Whether this process is a fork itself, and does all of its work alone.
+alone = False
+
+
+def can_fork() -> bool:
+    """Not where there is one core, or where forks are not safe."""
+    return not alone and sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
 
 
 def begin(work: Callable[[], Any]) -> Beside | None:
-    """What `work` returns must be plain. None where there is one core, or where forks are not safe."""
-    if sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2:
+    """What `work` returns must be plain. None where it cannot fork."""
+    if not can_fork():
         return None
     parent = os.getpid()
     reads, writes = os.pipe()
@@ -54,7 +61,7 @@ class Beside:
         """Waits for it. None where there is none: the work has to be done here."""
         if self._reads is None:
             return None
-        answer, spent = b"", -1
+        answer, ran = b"", -1
         poll = select.poll()
         poll.register(self._reads, select.POLLIN | select.POLLHUP)
         try:
@@ -63,8 +70,8 @@ class Beside:
                 gc.collect(0)
             while True:
                 if not poll.poll(_PATIENCE_MS):
-                    before, spent = spent, _spent(self._pid)
-                    if spent == before:
+                    before, ran = ran, spent(self._pid)
+                    if ran == before:
                         return None
                     continue
                 part = os.read(self._reads, _CHUNK)
@@ -85,7 +92,7 @@ class Beside:
         forks.end(self._pid)
 
 
-def _spent(pid: int) -> int:
+def spent(pid: int) -> int:
     """Ticks that a process ran for."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         # The name before may hold anything.

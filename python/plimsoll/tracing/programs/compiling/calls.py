@@ -63,6 +63,7 @@ class Calls:
         try:
             from .capture import capture
 
+            self._compile_ahead(parts, modules)
             graph = capture(self, parts, modules)
             self.observer.fused = True
             self.observer.notes.add(FOLLOWED)
@@ -78,6 +79,16 @@ class Calls:
             gc.enable()
             # What a capture leaves behind may hold tensors of the program. Some of it is no longer among the youngest.
             gc.collect(1)
+
+    def _compile_ahead(self, parts: Parts, modules: list) -> None:
+        """For sizes that will come. Nothing that fails here is a fault of the program's."""
+        from .coming.plan import plan_of, shapes_of
+
+        with contextlib.suppress(Exception):
+            coming = self.observer.coming
+            coming.meets((id(self), torch.is_grad_enabled(), shapes_of(parts.leaves)))
+            if not self._graphs and not coming.works:
+                coming.begin(plan_of(self, parts, modules))
 
     def _form(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):

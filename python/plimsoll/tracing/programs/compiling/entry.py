@@ -12,6 +12,7 @@ from ...standins.patches import Patches
 from ..places import Places
 from . import captured_graphs, flex_attention
 from .calls import Calls, NotCaptured
+from .coming.fork import Coming
 from .graphs import GRAPHS_LEFT_OUT
 
 LEFT_OUT = "torch.compile was left out: kernels that it fuses keep less, so that the peak may be up to 60 % lower"
@@ -21,7 +22,8 @@ _WITH_GRAPHS = ("reduce-overhead", "max-autotune")
 _GRAPHS_OPTION = "triton.cudagraphs"
 
 
-def install(patches: Patches, observer: Any, places: Places) -> None:
+def install(patches: Patches, observer: Any, places: Places) -> Coming:
+    observer.coming = coming = Coming(observer)
     captured_graphs.install(patches, observer)
 
     def left_out(graphs: bool) -> None:
@@ -56,6 +58,7 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
     flex_attention.install(patches, observer)
     patches.set(torch, "compile", compiled)
     patches.set(torch.nn.Module, "compile", compile_module)
+    return coming
 
 
 def _compiled_model() -> Any:

@@ -67,6 +67,7 @@ class Lowering:
         return self._executable(*self._lowered(graph, inputs, {"is_inference": True}))
 
     def close(self) -> None:
+        self.observer.coming.go_on()
         self._ahead.end()
 
     def _lowered(
@@ -76,11 +77,13 @@ class Lowering:
         inputs = [self._on_card(one) for one in inputs]
         _keep_strides(graph, kind)
         codes, form = self.observer.codes, form_of_graph(graph, inputs, kind)
+        self.observer.coming.find(form)
         if form in codes:
             _reported_strides().extend(codes[form].strides)
             return codes[form].code, {}
         if not kind:
             self._ahead.begin(guessed_strides(graph, _kept_of(graph.graph.output_node().args[0])))
+            self.observer.coming.pause()
         code = self._ahead.code(inputs) if kind == _BACKWARD else None
         constants: dict[str, Any] = {}
         if code is None:

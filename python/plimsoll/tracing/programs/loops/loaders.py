@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import count, islice
 from typing import Any
+from weakref import ref
 
 from torch.utils import data
 from torch.utils.data.dataloader import _DatasetKind
@@ -56,6 +57,13 @@ def install(patches: Patches, watch: Watch) -> None:
         number = passes[id(self)]
         return Passage(self, watch, number, shared, repeated, whole_reads, growing, next(numbers))
 
+    make = data.DataLoader.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        observer.loaders.append(ref(self))
+
+    patches.set(data.DataLoader, "__init__", __init__)
     patches.set(data.DataLoader, "__iter__", __iter__)
 
 
@@ -74,6 +82,7 @@ class Passage:
         of_all: int,
     ):
         self._loader = loader
+        watch.observer.read_loader = ref(loader)
         self._watch = watch
         self._number = number
         self._pass = of_all
