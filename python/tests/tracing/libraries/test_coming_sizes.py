@@ -27,7 +27,7 @@ for (x,) in train:
     optimizer.step()
 {after}
 """
-# Which graphs this process lowers itself. The program is led to a size that the fork was told of first.
+# Which graphs this process lowers itself.
 COUNTED = """
 from plimsoll.tracing.programs.compiling.lowering import Lowering
 lower, mine = Lowering._lower, []
@@ -154,7 +154,7 @@ class CodesOfAFork(unittest.TestCase):
         kept = os.dup(1)
         os.dup2(writes, 1)
         try:
-            self.coming.begin({"first": lambda: os.write(1, b"told")})
+            self.coming.begin({"first": lambda: os.write(1, b"words")})
             self.coming._asked = self.coming._doing = "first"
             self.coming.find("form")
         finally:

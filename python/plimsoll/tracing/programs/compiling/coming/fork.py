@@ -24,7 +24,7 @@ from .. import beside
 
 # A fork that did not run at all for so long hangs.
 _PATIENCE_MS = 10_000
-# Where the next thing that the fork tells lies among all that it told.
+# Where the next thing that the fork reports lies among all of them.
 _NOTE = struct.Struct("<QQ")
 # What the fork does for one size.
 Work = Callable[[], Any]
@@ -89,46 +89,46 @@ class Coming:
         self._process, self._later, self._doing = None, set(), None
 
     def _take(self, patience: int) -> bool:
-        """Whether the fork told something."""
+        """Whether the fork reported something."""
         if self._process is None:
             return False
-        told = self._process.told(patience)
-        if told is None:
+        reported = self._process.reported(patience)
+        if reported is None:
             self.end()
-        for name, written in told or ():
+        for name, written in reported or ():
             if written is None:
                 self._doing = name
                 self._later.discard(name)
             else:
                 self._observer.codes.setdefault(name, written)
-        return bool(told)
+        return bool(reported)
 
-    def _work(self, plan: dict[Hashable, Work], tell: Callable[[Any], None]) -> None:
+    def _work(self, plan: dict[Hashable, Work], report: Callable[[Any], None]) -> None:
         """In the fork."""
         self._process = None
         beside.alone = True
         # Nothing of it is work of the program's.
         self._observer.on_op = None
-        self._observer.codes = _Told(self._observer.codes, tell)
+        self._observer.codes = _Reported(self._observer.codes, report)
         for name, work in plan.items():
-            tell((name, None))
+            report((name, None))
             work()
 
 
-class _Told(dict):
-    """Tells of each code when it is written."""
+class _Reported(dict):
+    """Reports each code when it is written."""
 
-    def __init__(self, known: dict, tell: Callable[[Any], None]) -> None:
+    def __init__(self, known: dict, report: Callable[[Any], None]) -> None:
         super().__init__(known)
-        self._tell = tell
+        self._report = report
 
     def __setitem__(self, form: Any, written: Any) -> None:
         super().__setitem__(form, written)
-        self._tell((form, written))
+        self._report((form, written))
 
 
 class _Process:
-    """The fork, as its parent sees it. What it tells lies in memory of both: a pipe would be full soon."""
+    """The fork, as its parent sees it. What it reports lies in memory of both: a pipe would be full soon."""
 
     def __init__(self, pid: int, reads: int, memory: int) -> None:
         self._pid, self._reads, self._memory = pid, reads, memory
@@ -139,9 +139,9 @@ class _Process:
             with suppress(OSError):
                 os.kill(self._pid, number)
 
-    def told(self, patience: int) -> list[Any] | None:
-        """The next thing that it told, in a list; an empty one where there is none and `patience`, in milliseconds, is
-        0. None where it is over, or did not run for so long."""
+    def reported(self, patience: int) -> list[Any] | None:
+        """The next thing that it reported, in a list; an empty one where there is none and `patience` is 0. None where
+        it is over, or did not run for so many milliseconds."""
         poll = select.poll()
         poll.register(self._reads, select.POLLIN | select.POLLHUP)
         ran = -1
@@ -192,7 +192,7 @@ def _run(
     """In the fork: never returns."""
     place = 0
 
-    def tell(what: Any) -> None:
+    def report(what: Any) -> None:
         nonlocal place
         words = pickle.dumps(what)
         begins, end = place, place + len(words)
@@ -207,7 +207,7 @@ def _run(
         for stream in (1, 2):
             os.dup2(nothing, stream)
         torch.set_num_threads(1)
-        work(tell)
+        work(report)
     except BaseException:
         # The parent finds no code, and lowers its graphs itself.
         return
