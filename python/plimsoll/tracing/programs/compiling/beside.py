@@ -5,7 +5,6 @@ It can only help: where the fork fails, dies or hangs, nothing comes back, and t
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import select
@@ -65,9 +64,6 @@ class Beside:
         poll = select.poll()
         poll.register(self._reads, select.POLLIN | select.POLLHUP)
         try:
-            if not poll.poll(0):
-                # Time for what the collector would do later. It is off while a function is captured.
-                gc.collect(0)
             while True:
                 if not poll.poll(_PATIENCE_MS):
                     before, ran = ran, spent(self._pid)
