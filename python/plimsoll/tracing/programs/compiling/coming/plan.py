@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from copy import copy
 from typing import Any
@@ -15,10 +14,10 @@ from torch.utils import data
 
 from ...places import GPU
 from ..parts import Parts
+from .evaluations import evaluates
 from .fork import Work
 from .likely import Loads, Size, likely
 
-_EVALUATES = re.compile(r"\.eval\(\)|\.train\(False\)|\beval_dataset\b|\bvalidation_step\b")
 # Of a leaf: its shape, None where it is no tensor.
 Shapes = tuple[Any, ...]
 
@@ -40,7 +39,7 @@ def plan_of(calls: Any, given: Parts, modules: list) -> dict[Hashable, Work]:
     read, others = _loaders(calls.observer)
     rows = [shape[0] for shape in shapes if shape]
     plan: dict[Hashable, Work] = {}
-    for size in likely(rows, read, others, _evaluates()):
+    for size in likely(rows, read, others, evaluates(_sources())):
         sized = _sized(shapes, read, size)
         plan[id(calls), size.trains, sized] = _work(calls, given, modules, sized, size.trains)
     return plan
@@ -103,20 +102,14 @@ def _loads(loader: Any) -> Loads | None:
     return None
 
 
-def _evaluates() -> bool:
-    """Whether the program's own files speak of an evaluation."""
+def _sources() -> Iterator[str]:
+    """Of the program's own files."""
     main = getattr(sys.modules["__main__"], "__file__", None)
     if main is None:
-        return False
+        return
     folder = os.path.dirname(os.path.abspath(main)) + os.sep
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    own = (os.path.abspath(file) for file in files if file)
-    return any(_speaks(file) for file in own if file.startswith(folder))
-
-
-def _speaks(file: str) -> bool:
-    if not file.endswith(".py") or "site-packages" in file:
-        return False
-    with suppress(OSError), open(file, encoding="utf-8", errors="replace") as source:
-        return _EVALUATES.search(source.read()) is not None
-    return False
+    for file in sorted({os.path.abspath(file) for file in files if file}):
+        if file.startswith(folder) and file.endswith(".py") and "site-packages" not in file:
+            with suppress(OSError), open(file, encoding="utf-8", errors="replace") as source:
+                yield source.read()
