@@ -6,6 +6,9 @@
 // depend on. A program whose packages this Python lacks is left out, and named. `--at-once N` estimates N
 // programs at a time, each bound to cores of its own (taskset), for machines with many: to two, or as many
 // as `--cores` says. Ends with exit code 1 when a target is missed.
+//
+// Machines differ in speed, and shared ones from minute to minute. So each time is also told as a multiple of
+// the time that importing torch and transformers took there shortly before.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -41,6 +44,14 @@ end = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIP
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([end.returncode, end.stdout, end.stderr[-2000:], used.ru_maxrss * 1024, used.ru_utime + used.ru_stime]))`;
 
+/** What a program imports before it does anything. */
+const imports = 'import torch, torchvision; from transformers import AutoModel, Trainer';
+/** How many programs are estimated before imports are timed again. */
+const timedEach = 20;
+const importSeconds = [];
+let timing;
+let estimated = 0;
+
 const root = fileURLToPath(new URL('..', import.meta.url));
 const kept = join(root, 'build', 'programs');
 mkdirSync(kept, { recursive: true });
@@ -69,8 +80,14 @@ else {
   );
 }
 const slow = rows.filter(({ seconds }) => seconds > targets.seconds);
+const multiples = rows
+  .map(({ seconds, imports: once }) => seconds / once)
+  .toSorted((a, b) => a - b);
 const large = rows.filter(({ bytes }) => bytes > targets.bytes);
 if (!values.json) {
+  console.log(
+    `time, as a multiple of importing torch and transformers (${range(importSeconds)}): median ${times(multiples[Math.floor(multiples.length / 2)])}, longest ${times(multiples.at(-1))}`,
+  );
   console.log(`longer than ${targets.seconds} s: ${namesOf(slow)}`);
   console.log(`more than ${targets.bytes / 2 ** 30} GiB: ${namesOf(large)}`);
 }
@@ -143,6 +160,10 @@ function textOf({ folder, argv: [first, second] }) {
 }
 
 async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, place) {
+  const first = place * coresEach;
+  const bound = atOnce === 1 ? [] : ['taskset', '-c', `${first}-${first + coresEach - 1}`];
+  if (estimated++ % timedEach === 0) timing = timeImports(bound);
+  const once = await timing;
   const started = performance.now();
   const asked = [
     'estimate',
@@ -155,15 +176,13 @@ async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, pl
     'ignore',
     ...argv,
   ];
-  const first = place * coresEach;
-  const bound = atOnce === 1 ? [] : ['taskset', '-c', `${first}-${first + coresEach - 1}`];
   const output = await outputOf(
     [...bound, values.python, '-c', measurer, process.execPath, command, ...asked],
     join(values.programs, folder),
   );
   const seconds = (performance.now() - started) / 1000;
   const [status, stdout, stderr, bytes, processorSeconds] = JSON.parse(output);
-  const cost = { seconds, processorSeconds, bytes };
+  const cost = { seconds, processorSeconds, bytes, imports: once };
   if (status !== 0) return { name, error: Infinity, held: false, failure: stderr.trim(), ...cost };
   const { peak, interval, phases } = JSON.parse(stdout);
   return {
@@ -174,6 +193,17 @@ async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, pl
     phase: phases.find(({ makesPeak }) => makesPeak)?.phase,
     ...cost,
   };
+}
+
+/** Once without a clock, so that the files lie in memory. */
+async function timeImports(bound) {
+  const once = () => outputOf([...bound, values.python, '-W', 'ignore', '-c', imports], root);
+  await once();
+  const started = performance.now();
+  await once();
+  const seconds = (performance.now() - started) / 1000;
+  importSeconds.push(seconds);
+  return seconds;
 }
 
 function outputOf([program, ...args], cwd) {
@@ -187,10 +217,19 @@ function outputOf([program, ...args], cwd) {
 }
 
 function lineOf({ name, error, allocatedError, held, phase, failure, ...cost }) {
-  const { seconds, processorSeconds, bytes } = cost;
-  const time = `${seconds.toFixed(0)} s (${processorSeconds.toFixed(0)} s of processors), ${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  const { seconds, processorSeconds, bytes, imports: once } = cost;
+  const time = `${seconds.toFixed(0)} s (${times(seconds / once)} the imports, ${processorSeconds.toFixed(0)} s of processors), ${(bytes / 2 ** 30).toFixed(1)} GiB`;
   if (failure !== undefined) return `${name}: failed: ${failure.split('\n').at(-1)} ${time}`;
   return `${name}: reserved ${percent(error)}, allocated ${percent(allocatedError)}, interval ${held ? 'holds' : 'misses'}, peak in ${phase}; ${time}`;
+}
+
+function times(multiple) {
+  return `${(multiple ?? Number.NaN).toFixed(1)} times`;
+}
+
+function range(seconds) {
+  if (seconds.length === 0) return 'not timed';
+  return `${Math.min(...seconds).toFixed(1)} to ${Math.max(...seconds).toFixed(1)} s`;
 }
 
 function percent(share) {
