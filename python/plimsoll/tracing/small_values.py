@@ -31,7 +31,7 @@ _FILLS = {_ATEN.fill_.Scalar, _ATEN.zero_.default}
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen. Masks of sound have a
 # place for each of 16,000 samples a second.
-_LARGEST_WHOLE = 1 << 23
+_LARGEST_WHOLE = 1 << 24
 # What is computed of known values, as anchors and how they overlap with boxes.
 _LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
 # Masks with a row for each position, what is made of one, and parts of it: most are never read, so never computed.

@@ -48,6 +48,15 @@ class Values(unittest.TestCase):
             self.assertEqual(lengths[2:5].tolist(), [192_000, 100_000, 192_000])
             self.assertFalse(bool((lengths == 192_000).all()))
 
+    def test_a_mask_of_a_large_batch_of_sound_says_whether_any_clip_is_short(self):
+        # 96 clips of ten seconds, as Moonshine picks the frames of its convolutions from them.
+        with watching.watched():
+            mask = torch.ones(96, 160_000, dtype=torch.int64, device="meta")
+            mask[5, 80_000:] = 0
+            frames = mask[:, ::384]
+            self.assertEqual(frames.sum(-1)[4:6].tolist(), [417, 209])
+            self.assertFalse(bool(frames.bool().all()))
+
     def test_what_is_written_into_a_mask_with_a_row_for_each_position_is_known(self):
         with watching.watched():
             marks = torch.ones(4, 2048, dtype=torch.int64, device="meta")

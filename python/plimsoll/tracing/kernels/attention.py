@@ -1,11 +1,13 @@
-"""Attention kernels: cuDNN's, the memory-efficient one, and the softmax of the plain one."""
+"""Attention kernels: cuDNN's, flash, the memory-efficient one, and the softmax of the plain one."""
 
 from __future__ import annotations
 
 from .registry import Launch, rule
 
 _CUDNN_SCRATCH = 256
-_INT64 = 8
+# Flash works on tiles of so many rows, and of so many columns of a head up to this size.
+_FLASH_ROWS, _FLASH_COLUMNS, _FLASH_WIDE = 128, 32, 192
+_FLASH_WIDEST = 256
 
 
 def _ceil(a: int, b: int) -> int:
@@ -35,6 +37,27 @@ def cudnn_backward(launch: Launch) -> None:
     if key.shape[1] != heads:
         size += batch * heads * key.shape[2] * (key.shape[3] + value.shape[3]) * key.element_size()
     launch.scratch(size)
+
+
+@rule("aten._scaled_dot_product_flash_attention_backward")
+def flash_backward(launch: Launch) -> None:
+    """A number per row, float32 sums of the query's gradient, and whole copies of the gradients of keys and
+    values where several query heads share them."""
+    out_grad, query, key, _, out = launch.args[:5]
+    # The kernel wants all heads of a position side by side.
+    copies = [
+        launch.take(0 if t.transpose(1, 2).is_contiguous() else t.numel() * t.element_size())
+        for t in (out_grad, out)
+    ]
+    launch.place_all()
+    batch, heads, rows, head = query.shape
+    rows = _ceil(rows, _FLASH_ROWS) * _FLASH_ROWS
+    wide = _ceil(head, _FLASH_COLUMNS) * _FLASH_COLUMNS if head <= _FLASH_WIDE else _FLASH_WIDEST
+    shared = key.shape[1] != heads
+    whole = batch * heads * key.shape[2] * head * key.element_size() if shared else 0
+    sums = batch * heads * rows * 4
+    launch.scratch(sums, sums * wide, whole, whole)
+    launch.give(*reversed(copies))
 
 
 @rule("aten._scaled_dot_product_efficient_attention")

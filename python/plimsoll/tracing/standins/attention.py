@@ -1,79 +1,59 @@
-"""Scaled dot product attention with the kernel that CUDA picks: cuDNN, efficient, or plain math."""
+"""Scaled dot product attention with the kernel that CUDA picks."""
 
 from __future__ import annotations
 
 import math
+from typing import Any, Callable
 
 import torch
 
+from .attention_kernels import choose
+
 _ATEN = torch.ops.aten
 _LOW_PRECISION = (torch.float16, torch.bfloat16)
-# cuDNN's largest head on Hopper, and the multiple its head size must have.
-_CUDNN_HEAD, _CUDNN_STEP = 256, 8
 _EFFICIENT_MASK_STEP = 8
-# Programs switch kernels off, by these or by `torch.nn.attention.sdpa_kernel`.
-_SWITCHES = torch.backends.cuda
+_FLASH_STEP = 8
 
 
-def attention(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    *,
-    scale=None,
-    enable_gqa=False,
-):
-    """Takes the place of `aten::scaled_dot_product_attention`."""
-    kernel = choose(query, key, value, attn_mask, enable_gqa)
-    mask = _as_bias(attn_mask, query.dtype)
-    if kernel == "cudnn":
-        grad = _needs_grad(query, key, value)
-        results = _ATEN._scaled_dot_product_cudnn_attention(
-            query, key, value, mask, grad, dropout_p, is_causal, False, scale=scale
-        )
-        out, sums, *_, seed, offset, _ = results
-        # C++ lets go of the row sums first, then of the dropout state.
-        del results, sums, seed, offset, _
-        return out
-    if kernel == "flash":
-        return _flash(query, key, value, dropout_p, is_causal, scale)
-    if kernel == "efficient":
-        if mask is not None:
-            mask = _aligned(mask).expand(
-                query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+def attention_on(capability: int) -> Callable:
+    """Takes the place of `aten::scaled_dot_product_attention` on a card."""
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        kernel = choose(query, key, value, attn_mask, enable_gqa, is_causal, capability)
+        mask = _as_bias(attn_mask, query.dtype)
+        if kernel == "cudnn":
+            grad = _needs_grad(query, key, value)
+            results = _ATEN._scaled_dot_product_cudnn_attention(
+                query, key, value, mask, grad, dropout_p, is_causal, False, scale=scale
             )
-        grad = _needs_grad(query, key, value)
-        return _ATEN._scaled_dot_product_efficient_attention(
-            query, key, value, mask, grad, dropout_p, is_causal, scale=scale
-        )[0]
-    return _math(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+            out, sums, *_, seed, offset, _ = results
+            # C++ lets go of the row sums first, then of the dropout state.
+            del results, sums, seed, offset, _
+            return out
+        if kernel == "flash":
+            return _flash(query, key, value, dropout_p, is_causal, scale)
+        if kernel == "efficient":
+            if mask is not None:
+                mask = _aligned(mask).expand(
+                    query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+                )
+            grad = _needs_grad(query, key, value)
+            return _ATEN._scaled_dot_product_efficient_attention(
+                query, key, value, mask, grad, dropout_p, is_causal, scale=scale
+            )[0]
+        return _math(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
 
-
-def choose(query, key, value, mask, enable_gqa: bool) -> str:
-    """The first kernel in CUDA's order of preference that is switched on and takes these arguments."""
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or 0 in query.shape or 0 in key.shape:
-        return "math"
-    grouped = not (query.shape[1] == key.shape[1] == value.shape[1])
-    if grouped and not enable_gqa:
-        return "math"
-    if any(t.stride(-1) != 1 for t in (query, key, value, *([] if mask is None else [mask]))):
-        return "math"
-    mask_learns = mask is not None and mask.requires_grad and torch.is_grad_enabled()
-    if query.dtype in _LOW_PRECISION:
-        heads = (query.shape[3], value.shape[3])
-        plain = all(h % _CUDNN_STEP == 0 and h <= _CUDNN_HEAD for h in heads)
-        if plain and not mask_learns and query.shape[2] > 1 and _SWITCHES.cudnn_sdp_enabled():
-            return "cudnn"
-        same = query.shape[3] <= 256 and query.shape[3] == value.shape[3]
-        if mask is None and same and _SWITCHES.flash_sdp_enabled():
-            return "flash"
-    known = query.dtype in (*_LOW_PRECISION, torch.float32)
-    if not grouped and known and _SWITCHES.mem_efficient_sdp_enabled():
-        return "efficient"
-    return "math"
+    return attention
 
 
 def _needs_grad(*tensors) -> bool:
@@ -102,8 +82,8 @@ def _aligned(mask):
 def _flash(query, key, value, dropout_p, is_causal, scale):
     head = query.shape[3]
     scale = scale if scale is not None else 1 / math.sqrt(head)
-    if head % 8:
-        pad = (0, 8 - head % 8)
+    if head % _FLASH_STEP:
+        pad = (0, _FLASH_STEP - head % _FLASH_STEP)
         query, key, value = (torch.nn.functional.pad(t, pad) for t in (query, key, value))
     out = _ATEN._scaled_dot_product_flash_attention(
         query, key, value, dropout_p, is_causal, False, scale=scale

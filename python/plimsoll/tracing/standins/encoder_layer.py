@@ -5,10 +5,13 @@ They have no meta kernels. Where the attention has a mask, all scores are made, 
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any, Callable
+
 import torch
 from torch.nn import functional as F
 
-from .attention import choose
+from .attention_kernels import choose
 
 _ATEN = torch.ops.aten
 # Of rows up to this length the softmax masks as it reads.
@@ -16,7 +19,16 @@ _MASKED_ROW, _MASKED_ROW_BYTES = 1024, 4096
 _FUSED_STEP = 8
 
 
+def layers_on(capability: int) -> dict[str, Callable[..., Any]]:
+    """What takes the place of these ops on a card."""
+    return {
+        "_native_multi_head_attention": partial(attention, capability),
+        "_transformer_encoder_layer_fwd": partial(encoder_layer, capability),
+    }
+
+
 def encoder_layer(
+    capability,
     src,
     embed_dim,
     num_heads,
@@ -42,7 +54,7 @@ def encoder_layer(
 
     x = norm(src, *first) if norm_first else src
     attends = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias)
-    x = attention(x, x, x, *attends, mask, need_weights=False)[0]
+    x = attention(capability, x, x, x, *attends, mask, need_weights=False)[0]
     x.add_(src)
     if not norm_first:
         x = norm(x, *first)
@@ -57,6 +69,7 @@ def encoder_layer(
 
 
 def attention(
+    capability,
     query,
     key,
     value,
@@ -76,7 +89,7 @@ def attention(
     size = embed_dim // num_head
     if not need_weights and mask is None and size % _FUSED_STEP == 0:
         heads = query.view(samples, length, num_head, size).transpose(1, 2)
-        if choose(heads, heads, heads, None, False) != "math":
+        if choose(heads, heads, heads, None, False, capability=capability) != "math":
             projected = F.linear(query, qkv_weight, qkv_bias)
             q, k, v = (
                 part.view(samples, length, num_head, size).transpose(1, 2)

@@ -18,7 +18,7 @@ import torch.utils.checkpoint
 
 from .. import small_values
 from . import box_samplers, encoder_layer, recurrent, recurrent_cells, short_gradients
-from .attention import attention
+from .attention import attention_on
 from .autocast import Autocast
 from .ctc import ctc_loss
 from .dropout import dropout
@@ -33,7 +33,6 @@ from .softmax import log_softmax, softmax
 _ATEN = torch.ops.aten
 # Ops that CUDA runs in other steps than the meta device.
 _OPS = {
-    "scaled_dot_product_attention": attention,
     "dropout": dropout,
     "linear": linear,
     "rms_norm": rms_norm,
@@ -47,8 +46,6 @@ _OPS = {
     "cumprod": short_gradients.running_product,
     "gru_cell": recurrent_cells.gru_cell,
     "lstm_cell": recurrent_cells.lstm_cell,
-    "_native_multi_head_attention": encoder_layer.attention,
-    "_transformer_encoder_layer_fwd": encoder_layer.encoder_layer,
 }
 # Kernels that only CUDA has, or that ask for memory in another order there; autograd knows them.
 _KERNELS = {
@@ -75,7 +72,12 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     library = torch.library.Library("aten", "IMPL")
     stand_ins: dict[Any, Any] = dict(_KERNELS)
     try:
-        for name, function in {**_OPS, **recurrent.layers(observer.gpu)}.items():
+        of_card = {
+            "scaled_dot_product_attention": attention_on(observer.gpu.capability),
+            **encoder_layer.layers_on(observer.gpu.capability),
+            **recurrent.layers(observer.gpu),
+        }
+        for name, function in {**_OPS, **of_card}.items():
             library.impl(name, function, "AutogradMeta")
             # In inference mode there is no autograd; the observer meets these ops whole.
             packet, _, overload = name.partition(".")
