@@ -74,7 +74,8 @@ class ProgramObserver(Observer):
             if result is not MORE:
                 return result
             given = Given(args, kwargs)
-            if given.all_real and func not in _PICKS:
+            made = given.names_host and not draws_numbers(func)
+            if made or (given.all_real and func not in _PICKS):
                 # As it is: programs make their samples of thousands of small ops.
                 self.count_host_op()
                 if self._draws.owed and draws_numbers(func):
@@ -123,6 +124,14 @@ class ProgramObserver(Observer):
             self.ragged = True
             self.drawn = self.drawn or drawn
             self.notes.add(ORDER_NOTE)
+
+    def passes_by(self) -> bool:
+        """Counts an op on values of the host, if nothing more is to be done for it: no other mode sees it, and no
+        numbers are to be drawn before it."""
+        if self._draws.owed or torch._C._len_torch_dispatch_stack() != 1:
+            return False
+        self.count_host_op()
+        return True
 
     def count_host_op(self) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
@@ -218,12 +227,12 @@ class ProgramObserver(Observer):
 class Given:
     """The tensors that an op is given: where they are."""
 
-    __slots__ = ("_tensors", "_values_on_host", "all_real", "any_on_meta")
+    __slots__ = ("_tensors", "_values_on_host", "all_real", "any_on_meta", "names_host")
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         self._tensors: list[torch.Tensor] = []
         self.any_on_meta = self._values_on_host = False
-        real = True
+        real, on_cpu = True, False
         for value in (*args, *kwargs.values()) if kwargs else args:
             for one in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(one, torch.Tensor):
@@ -236,9 +245,10 @@ class Given:
                         real = real and on_host and type(one) in _REAL
                         self._values_on_host = self._values_on_host or (on_host and one.dim() > 0)
                 elif real and isinstance(one, torch.device):
-                    real = one.type == "cpu"
-        # Whether the op is about real values alone.
+                    real = on_cpu = one.type == "cpu"
+        # Whether the op is about real values alone, or makes some out of nothing.
         self.all_real = real and bool(self._tensors)
+        self.names_host = real and on_cpu and not self._tensors
 
     def mixes(self, places: Places) -> bool:
         """Whether an op meets both real values and what stands for memory of the host's."""

@@ -10,6 +10,7 @@ import torch
 
 from .. import values
 from ..places import GPU, HOST, META, REAL, is_cuda, is_named
+from . import host_ops
 from .moves import Moves
 
 # PyTorch's own: they are replaced while a trace runs.
@@ -108,6 +109,11 @@ class Making:
         if isinstance(value, torch.Tensor) and self._places.where(value) == GPU:
             return values.plausible(value, self._observer).tolist()
         return value
+
+    def part(self, func, args, kwargs):
+        if host_ops.is_part(*args) and self._observer.passes_by():
+            return host_ops.run(func, args, kwargs)
+        return self.item(func, args, kwargs)
 
     def item(self, func, args, kwargs):
         """Places in a list come from host memory: PyTorch would make a meta tensor of them, without values."""

@@ -14,7 +14,7 @@ from ... import sparse
 from ...standins.copies import deep_copy
 from ...standins.patches import Patches
 from ..places import GPU, HOST, META, REAL, Places
-from . import dlpack, jagged
+from . import dlpack, host_ops, jagged
 from .making import AS_TENSOR, MAKE, Making
 from .moves import Moves
 
@@ -47,6 +47,8 @@ class PretendedDevices(TorchFunctionMode):
         with self._turn:
             if special is not None:
                 return special(func, args, kwargs or {})
+            if host_ops.is_on_host(func, args, kwargs) and self.observer.passes_by():
+                return host_ops.run(func, args, kwargs)
             # What names nothing names no device.
             return self._making.made(func, args, kwargs) if kwargs else func(*args)
 
@@ -162,7 +164,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.new_tensor: making.new_tensor,
         AS_TENSOR: making.as_tensor,
         _TENSOR.new: sparse.new,
-        _TENSOR.__getitem__: making.item,
+        _TENSOR.__getitem__: making.part,
         _TENSOR.__setitem__: making.item,
         # Pages of the host are not counted.
         _TENSOR.pin_memory: making.pin_memory,
