@@ -45,7 +45,8 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([end.returncode, end.stdout, end.stderr[-2000:], used.ru_maxrss * 1024, used.ru_utime + used.ru_stime]))`;
 
 /** What a program imports before it does anything. */
-const imports = 'import torch, torchvision; from transformers import AutoModel, Trainer';
+const imports =
+  'import torch, torchvision; from transformers import AutoModel, Trainer; print("done")';
 /** How many programs are estimated before imports are timed again. */
 const timedEach = 20;
 const importSeconds = [];
@@ -82,6 +83,7 @@ else {
 const slow = rows.filter(({ seconds }) => seconds > targets.seconds);
 const multiples = rows
   .map(({ seconds, imports: once }) => seconds / once)
+  .filter(Number.isFinite)
   .toSorted((a, b) => a - b);
 const large = rows.filter(({ bytes }) => bytes > targets.bytes);
 if (!values.json) {
@@ -195,10 +197,10 @@ async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, pl
   };
 }
 
-/** Once without a clock, so that the files lie in memory. */
+/** NaN where this Python lacks a package. Once without a clock, so that the files lie in memory. */
 async function timeImports(bound) {
   const once = () => outputOf([...bound, values.python, '-W', 'ignore', '-c', imports], root);
-  await once();
+  if ((await once()).trim() !== 'done') return Number.NaN;
   const started = performance.now();
   await once();
   const seconds = (performance.now() - started) / 1000;
@@ -224,7 +226,7 @@ function lineOf({ name, error, allocatedError, held, phase, failure, ...cost }) 
 }
 
 function times(multiple) {
-  return `${(multiple ?? Number.NaN).toFixed(1)} times`;
+  return Number.isFinite(multiple) ? `${multiple.toFixed(1)} times` : 'unknown times';
 }
 
 function range(seconds) {

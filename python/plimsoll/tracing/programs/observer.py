@@ -246,8 +246,9 @@ class Given:
                         self._values_on_host = self._values_on_host or (on_host and one.dim() > 0)
                 elif real and isinstance(one, torch.device):
                     real = on_cpu = one.type == "cpu"
-        # Whether the op is about real values alone, or makes some out of nothing.
+        # Whether the op is given real values alone.
         self.all_real = real and bool(self._tensors)
+        # Whether it is given none, and makes some in host memory.
         self.names_host = real and on_cpu and not self._tensors
 
     def mixes(self, places: Places) -> bool:

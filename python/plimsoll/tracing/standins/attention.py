@@ -7,10 +7,9 @@ from typing import Any, Callable
 
 import torch
 
-from .attention_kernels import choose
+from .attention_kernels import LOW_PRECISION, choose
 
 _ATEN = torch.ops.aten
-_LOW_PRECISION = (torch.float16, torch.bfloat16)
 _EFFICIENT_MASK_STEP = 8
 _FLASH_STEP = 8
 
@@ -94,7 +93,7 @@ def _flash(query, key, value, dropout_p, is_causal, scale):
 def _math(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa):
     """Plain products and a softmax; temporaries are dropped in the order C++ drops them."""
     dtype = query.dtype
-    if dtype in _LOW_PRECISION:
+    if dtype in LOW_PRECISION:
         query, key, value = query.float(), key.float(), value.float()
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     scaled = query * factor

@@ -1,4 +1,5 @@
-"""Which kernel CUDA picks for scaled dot product attention: cuDNN's, flash, the memory-efficient one, or none."""
+"""Which kernel CUDA picks for scaled dot product attention: cuDNN's, flash, the memory-efficient one, or none of
+them: plain products of matrices (`math`)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-_LOW_PRECISION = (torch.float16, torch.bfloat16)
+LOW_PRECISION = (torch.float16, torch.bfloat16)
 # From here on there are flash and cuDNN's kernels, and bfloat16.
 _AMPERE = 80
 # Cards of these generations try cuDNN first, all others flash.
@@ -68,7 +69,7 @@ def _fits_cudnn(asked: Asked, capability: int) -> bool:
     mask_learns = mask is not None and mask.requires_grad and torch.is_grad_enabled()
     return (
         capability >= _AMPERE
-        and query.dtype in _LOW_PRECISION
+        and query.dtype in LOW_PRECISION
         and all(head % _CUDNN_STEP == 0 and head <= _CUDNN_HEAD for head in asked.heads)
         and not mask_learns
         and query.shape[2] > 1
@@ -81,7 +82,7 @@ def _fits_flash(asked: Asked, capability: int) -> bool:
     square = asked.query.shape[2] == asked.key.shape[2]
     return (
         capability >= _AMPERE
-        and asked.query.dtype in _LOW_PRECISION
+        and asked.query.dtype in LOW_PRECISION
         and asked.mask is None
         and head == of_values
         and head <= _FLASH_HEAD

@@ -18,7 +18,7 @@ class Recipes(Dataset):
         self.titles = torch.randint(3, vocab, (n, words), generator=g)
         used = torch.randint(4, words + 1, (n, 1), generator=g)
         self.titles[torch.arange(words)[None] >= used] = 0
-        # a few photos, cropped anew each time
+        # new crops of a few photos each time
         self.photos = torch.randint(0, 256, (128, 3, side + 24, side + 24), generator=g).byte()
         self.side = side
 

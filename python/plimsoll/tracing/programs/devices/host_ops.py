@@ -44,7 +44,7 @@ def is_on_host(func: Any, args: tuple, kwargs: dict | None) -> bool:
     """Whether an op is given values of the host, and names no device."""
     if type(func) not in _COMPILED or func in _OTHERS:
         return False
-    if kwargs and ("device" in kwargs or not _lies_on_host(kwargs.values(), some=True)):
+    if kwargs and ("device" in kwargs or not _lies_on_host(kwargs.values(), found=True)):
         return False
     return _lies_on_host(args)
 
@@ -63,22 +63,22 @@ def run(func: Any, args: tuple, kwargs: dict | None) -> Any:
         return func(*args, **kwargs) if kwargs else func(*args)
 
 
-def _lies_on_host(values: Any, some: bool = False) -> bool:
-    """some: whether it is also right where there is no tensor."""
+def _lies_on_host(values: Any, found: bool = False) -> bool:
+    """Whether all tensors are in host memory, and there is at least one; found: there is one among other values."""
     for value in values:
         kind = type(value)
         if kind in _TENSORS:
             if not value.is_cpu:
                 return False
-            some = True
+            found = True
         elif kind is list or kind is tuple:
             for one in value:
                 if type(one) in _TENSORS:
                     if not one.is_cpu:
                         return False
-                    some = True
+                    found = True
                 elif type(one) not in _PLAIN:
                     return False
         elif kind not in _PLAIN:
             return False
-    return some
+    return found
