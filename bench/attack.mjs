@@ -18,6 +18,7 @@ import { killDaemon } from './attack/kill-daemon.mjs';
 import { killHelpers } from './attack/kill-helpers.mjs';
 import { killJob } from './attack/kill-job.mjs';
 import { killSupervisor } from './attack/kill-supervisor.mjs';
+import { lostLog } from './attack/lost-log.mjs';
 import { oddFiles } from './attack/odd-files.mjs';
 import { pipelining } from './attack/pipelining.mjs';
 import { secondUser } from './attack/second-user.mjs';
@@ -36,6 +37,7 @@ const attacks = [
   killJob,
   killHelpers,
   twoDaemons,
+  lostLog,
   pipelining,
   slowReaders,
   halfClosed,

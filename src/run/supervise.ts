@@ -23,7 +23,7 @@ import type { JournalEntry } from './store/journal-entry.js';
 import type { RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
 import type { Attempt, RunReport } from './types.js';
-import { nextMessage, outOfMemoryMessage } from './words.js';
+import { nextMessage, outOfMemoryMessage, passedLimit } from './words.js';
 
 /** Between two looks whether a full disk has room again. */
 const roomSeconds = 1;
@@ -134,6 +134,11 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   function afterAttempt(ended: EndedAttempt): { attempt: Attempt; next: NextAttempt | undefined } {
     const { attempt, leftBehind } = ended;
     if (attempt.number === 1 && attempt.limit.by === 'address-space') notes.push(attempt.limit.why);
+    const passed = passedLimit(attempt);
+    if (passed !== undefined) {
+      notes.push(passed);
+      context.notify(`plimsoll: ${passed}`);
+    }
     if (leftBehind.length > 0) {
       notes.push(
         `Could not be ended, because they belong to another user: ${leftBehind.join(', ')}.`,

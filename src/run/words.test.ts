@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { outOfMemoryWords, placesWords, settingsWords } from './words.js';
+import { outOfMemoryWords, passedLimit, placesWords, settingsWords } from './words.js';
 
 describe('the words of an out-of-memory', () => {
   it.each([
@@ -32,5 +32,30 @@ describe('the words of a device', () => {
     expect(placesWords({ devices: ['gpu:0', 'gpu:1'], simulated: true })).toBe(
       'gpu:0, gpu:1 (simulated)',
     );
+  });
+});
+
+describe('a limit that PyTorch was to keep', () => {
+  const attempt = {
+    number: 2,
+    limit: { bytes: 5 * 2 ** 30, by: 'sdk', why: '' },
+    peakBytes: 6 * 2 ** 30,
+    peakFrom: 'sdk',
+  } as const;
+
+  it('is reported when an attempt held more', () => {
+    expect(passedLimit(attempt)).toBe(
+      "Attempt 2 held 6.0 GiB and passed its limit of 5.0 GiB: the program changed PyTorch's own limit, or took memory in another way.",
+    );
+  });
+
+  it.each([
+    ['it held just as much', { peakBytes: 5 * 2 ** 30 }],
+    ['nothing was measured', { peakBytes: 'unknown' }],
+    ['the kernel kept the limit', { limit: { ...attempt.limit, by: 'cgroup-v2' } }],
+    ['the driver counted the context too', { peakFrom: 'nvml' }],
+    ['there was none', { limit: { bytes: 'none', by: 'none', why: '' } }],
+  ] as const)('is not where %s', (_, change) => {
+    expect(passedLimit({ ...attempt, ...change })).toBeUndefined();
   });
 });

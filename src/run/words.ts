@@ -60,6 +60,21 @@ export function outOfMemoryMessage({ number, outOfMemory, settings }: Attempt): 
   return `plimsoll: attempt ${number} (${settingsWords(settings)}): ${how}${wanted}.`;
 }
 
+/**
+ * Says that an attempt held more than the limit that PyTorch was to keep; undefined where it did not.
+ * The kernel's own limits cannot be passed.
+ */
+export function passedLimit({
+  number,
+  limit,
+  peakBytes,
+  peakFrom,
+}: Pick<Attempt, 'number' | 'limit' | 'peakBytes' | 'peakFrom'>): string | undefined {
+  if (limit.by !== 'sdk' || peakFrom !== 'sdk' || typeof limit.bytes !== 'number') return undefined;
+  if (!isKnown(peakBytes) || peakBytes <= limit.bytes) return undefined;
+  return `Attempt ${number} held ${formatBytes(peakBytes)} and passed its limit of ${formatBytes(limit.bytes)}: the program changed PyTorch's own limit, or took memory in another way.`;
+}
+
 export function nextMessage({ rung, why, settings }: NextAttempt, number: number): string {
   return `plimsoll: ${rung}: ${why} Attempt ${number}: ${settingsWords(settings)}.`;
 }

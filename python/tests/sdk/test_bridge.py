@@ -234,3 +234,65 @@ class Customize(unittest.TestCase):
         hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
         code = f"{hide}\ntry:\n import torch\nexcept ModuleNotFoundError as e:\n print(e.name)"
         self.assertEqual(self.run_plain(code, bridge="/nowhere/bridge"), ["torch"])
+
+
+class CardCap(unittest.TestCase):
+    """A stand-in for torch.cuda: two cards of 100 bytes, and the share that the allocator was told."""
+
+    def program(self, limit, before=1.0):
+        from types import SimpleNamespace
+
+        from plimsoll.bridge import memory_cap
+
+        shares, later = {0: before, 1: before}, []
+
+        def set_share(fraction, device=None):
+            """As PyTorch does it."""
+            if not isinstance(fraction, float):
+                raise TypeError("fraction")
+            if not 0 <= fraction <= 1:
+                raise ValueError("fraction")
+            shares[0 if device is None else device] = fraction
+
+        cuda = SimpleNamespace(
+            memory=SimpleNamespace(set_per_process_memory_fraction=set_share),
+            set_per_process_memory_fraction=set_share,
+            get_per_process_memory_fraction=shares.__getitem__,
+            current_device=lambda: 0,
+            get_device_properties=lambda index: SimpleNamespace(total_memory=100),
+            _lazy_call=later.append,
+        )
+        for change in (
+            mock.patch.dict(os.environ, {"PLIMSOLL_MEMORY_BYTES": str(limit)}),
+            mock.patch.object(memory_cap, "_capped", set()),
+        ):
+            change.start()
+            self.addCleanup(change.stop)
+        memory_cap.cap_cuda(SimpleNamespace(cuda=cuda, device=lambda name: None))
+        return cuda, shares, later
+
+    def test_a_program_cannot_lift_its_limit(self):
+        for module in ("cuda", "memory"):
+            for asked, kept in ((0.9, 0.5), (0.5, 0.5), (0.2, 0.2), (1.0, 0.5)):
+                for device in (None, 1):
+                    with self.subTest(module=module, asked=asked, device=device):
+                        cuda, shares, later = self.program(50)
+                        later[0]()
+                        where = cuda if module == "cuda" else cuda.memory
+                        said = self.assertLogs if asked > kept else self.assertNoLogs
+                        with said("plimsoll", "WARNING"):
+                            where.set_per_process_memory_fraction(asked, device)
+                        self.assertEqual(shares[device or 0], kept)
+
+    def test_a_smaller_share_from_before_stays(self):
+        for before, kept in ((0.3, 0.3), (0.7, 0.5)):
+            _, shares, later = self.program(50, before)
+            later[0]()
+            self.assertEqual(shares[0], kept)
+
+    def test_a_bad_share_is_refused_as_ever(self):
+        cuda, shares, _ = self.program(50)
+        for bad, error in ((2, TypeError), (1.5, ValueError), (-0.1, ValueError)):
+            with self.assertRaises(error):
+                cuda.set_per_process_memory_fraction(bad)
+        self.assertEqual(shares, {0: 1.0, 1: 1.0})

@@ -37,6 +37,11 @@ function podOf(change: Partial<ClusterOrder>, changed: Partial<ManifestStyle>) {
   return { ...spec, annotations: metadata.annotations, ...resources, command, env };
 }
 
+/** The text as a container gets it, by the rules of Kubernetes; no variable is known. */
+function expanded(text: string): string {
+  return text.replaceAll(/\$\$|\$\([^)]*\)/g, (found) => (found === '$$' ? '$' : '(replaced)'));
+}
+
 describe('a job of Kubernetes', () => {
   it('asks for memory of a GPU as HAMi, KAI or a plain cluster reads it, by the published schema', () => {
     expect(podOf({}, { sharing: 'hami' }).limits).toEqual({
@@ -90,7 +95,7 @@ describe('a job of Kubernetes', () => {
     const command = ['python', 't.py', '{batch_size}', '$(HOME) $HOME'];
     const as = (supervision: ManifestStyle['supervision']) =>
       podOf({ command, batch: 8 }, { supervision }).command;
-    expect(as('never')).toEqual(['python', 't.py', '{batch_size}', '$$(HOME) $HOME']);
+    expect(as('never')).toEqual(['python', 't.py', '{batch_size}', '$$(HOME) $$HOME']);
     expect(as('always').slice(0, 6)).toEqual([
       'plimsoll',
       'run',
@@ -99,11 +104,27 @@ describe('a job of Kubernetes', () => {
       '--',
       'python',
     ]);
-    const [shell, option, script] = as('auto');
+    const [shell, option, written] = as('auto');
+    const script = expanded(written);
     expect([shell, option]).toEqual(['sh', '-c']);
     expect(script).toContain('exec plimsoll run --batch-size 8 -- "$@"');
     expect(script).toContain('exit 127');
-    expect(podOf({}, { supervision: 'auto' }).command[2]).toMatch(/; exec "\$@"$/);
+    expect(expanded(podOf({}, { supervision: 'auto' }).command[2])).toMatch(/; exec "\$@"$/);
+  });
+
+  it('hands texts over as they are, dollar signs included', () => {
+    const text = fc.string({ unit: fc.constantFrom('$', '(', ')', 'A', ' ') });
+    fc.assert(
+      fc.property(text, text, (argument, secret) => {
+        const { command, env } = podOf(
+          { command: ['echo', argument] },
+          { environment: { S: secret } },
+        );
+        expect(expanded(command.at(-1))).toBe(argument);
+        const found = env.find(({ name }: { readonly name: string }) => name === 'S');
+        expect(expanded(found.value)).toBe(secret);
+      }),
+    );
   });
 
   it('has a name that Kubernetes takes, whatever it is called', () => {

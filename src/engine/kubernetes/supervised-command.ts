@@ -6,7 +6,7 @@ import type { ClusterOrder } from '../cluster.js';
 export const supervisions = ['auto', 'always', 'never'] as const;
 export type Supervision = (typeof supervisions)[number];
 
-/** What a container runs. Kubernetes replaces `$(NAME)` in it, unless the dollar sign stands twice. */
+/** The command of a container, as `asWritten` writes it. */
 export function supervisedCommand(
   { command, batch, gpus }: Pick<ClusterOrder, 'command' | 'batch' | 'gpus'>,
   supervision: Supervision,
@@ -26,7 +26,10 @@ export function supervisedCommand(
   return ['sh', '-c', script, 'sh', ...command].map(asWritten);
 }
 
-/** As Kubernetes must read it to leave it unchanged. */
+/**
+ * A text of a manifest that Kubernetes leaves as `text` is: it reads `$$` as one dollar sign, and
+ * replaces `$(NAME)`, so each dollar sign is written twice.
+ */
 export function asWritten(text: string): string {
-  return text.replaceAll('$(', '$$$$(');
+  return text.replaceAll('$', () => '$$');
 }

@@ -54,11 +54,49 @@ export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
     makeJobFolders(home);
     const libc = await loadLibc();
     const files = new JobFiles(home, 'why' in libc ? undefined : libc.pipes);
+    const said = catchUp(store, files, clock.epochMs());
+    if (said !== undefined) options.log?.(said);
     return buildDaemon({ ...options, clock, discovery, store, ledger, takes, files });
   } catch (error) {
     store.close();
     throw error;
   }
+}
+
+/**
+ * Compares the store with the files beside it. A backup that was put back, or a lost write-ahead log,
+ * makes a store that has forgotten jobs: those that started are taken back from their records, and no
+ * id is given a second time. Answers the words for the person who runs the server; undefined where
+ * nothing was forgotten.
+ */
+function catchUp(store: JobStore, files: JobFiles, nowMs: number): string | undefined {
+  const before = store.lastId();
+  const highest = Math.max(before, files.highestId());
+  const waiting = new Set(store.waiting().map(({ id }) => id));
+  const records = files
+    .ids()
+    .filter((id) => Number(id) > before || waiting.has(id))
+    .flatMap((id) => {
+      const row = files.readRecord(id);
+      return row !== undefined && String(row['sequence']) === id ? [row] : [];
+    });
+  if (highest === before && records.length === 0) return undefined;
+  const taken = store.catchUp(records, highest, nowMs);
+  const forgotten = highest - before;
+  const lost = forgotten - taken.filter((id) => Number(id) > before).length;
+  if (forgotten === 0 && taken.length === 0) return undefined;
+  return [
+    `The store of jobs is older than the files beside it: it ends at job ${before}, and ${highest} was given out.`,
+    taken.length === 0 ? '' : `Taken back: ${counted(taken.length)} that had started.`,
+    lost === 0 ? '' : `Lost: ${counted(lost)}; submit again what had not run.`,
+    `The next job is ${highest + 1}: no id is given twice.`,
+  ]
+    .filter((part) => part !== '')
+    .join(' ');
+}
+
+function counted(jobs: number): string {
+  return jobs === 1 ? '1 job' : `${jobs} jobs`;
 }
 
 /** Each part is built from those before it; what happens later in one reaches others by signals. */

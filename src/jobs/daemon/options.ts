@@ -67,4 +67,6 @@ export interface DaemonOptions {
     | { readonly endedJobs: number; readonly runs: number; readonly events: number }
     | undefined;
   readonly clock?: Clock | undefined;
+  /** A line for the person who runs the server. */
+  readonly log?: ((line: string) => void) | undefined;
 }

@@ -14,11 +14,13 @@ export interface RealDaemonOptions {
   readonly environment: LocalEngineOptions['environment'];
   readonly engine?: Partial<LocalEngineOptions>;
   readonly variables?: JobVariables;
+  readonly log?: (line: string) => void;
 }
 
 /** A daemon whose jobs are real processes of this machine, on the host's memory if nothing else is said. */
 export function openRealDaemon(options: RealDaemonOptions): Promise<Daemon> {
-  const { folder, command, discovery, environment, variables = { useGpus: false } } = options;
+  const { folder, command, discovery, environment, log } = options;
+  const { variables = { useGpus: false } } = options;
   const home = join(folder, 'home');
   const engine = localEngine({
     home,
@@ -27,5 +29,5 @@ export function openRealDaemon(options: RealDaemonOptions): Promise<Daemon> {
     folder,
     ...options.engine,
   });
-  return openDaemon({ home, discovery, engine, environment, folder, variables });
+  return openDaemon({ home, discovery, engine, environment, folder, variables, log });
 }

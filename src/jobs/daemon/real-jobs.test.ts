@@ -35,6 +35,8 @@ const command = useCommand();
 let folder: string;
 let discovery: Discovery;
 let daemon: Daemon;
+/** Lines for the person who runs the server. */
+let said: string[] = [];
 const home = () => join(folder, 'home');
 
 function open(
@@ -50,10 +52,12 @@ function open(
     environment,
     engine: { environment: forJobs, ...engine },
     variables,
+    log: (line) => said.push(line),
   });
 }
 
 beforeEach(async () => {
+  said = [];
   folder = mkdtempSync(join(tmpdir(), 'plimsoll-real-'));
   discovery = await discoverDevices();
   daemon = await open();
@@ -254,6 +258,61 @@ describe('a job on this machine', () => {
     writeFileSync(gate, '');
     expect(await ended(id)).toMatchObject({ state: 'succeeded' });
     expect(await logOf(id)).toBe('begun\ndone\n');
+  });
+
+  it('is taken back by a store that was put back from a backup; no id is given twice', async () => {
+    const gate = join(folder, 'gate');
+    const small = { memoryBytes: 64 * MiB };
+    const store = join(home(), 'jobs.db');
+    // In the backup it waits for a job that fills the machine; after it, it runs.
+    const filling = await daemon.submit({
+      command: shell(`while [ ! -e ${gate}1 ]; do sleep 0.05; done`),
+      memoryBytes: daemon.devices()[0]?.availableBytes,
+    });
+    const queued = await daemon.submit({ command: shell('echo once'), ...small });
+    await until(() => (daemon.job(filling.id).state === 'running' ? true : undefined));
+    await daemon.close();
+    copyFileSync(store, `${store}.backup`);
+    daemon = await open();
+    writeFileSync(`${gate}1`, '');
+    await ended(filling.id);
+    await ended(queued.id);
+    const over = await daemon.submit({ command: shell('echo secret of ada'), ...small });
+    await ended(over.id);
+    const going = await daemon.submit({
+      command: shell(`while [ ! -e ${gate}2 ]; do sleep 0.05; done; echo done`),
+      ...small,
+    });
+    await until(() => (daemon.job(going.id).state === 'running' ? true : undefined));
+    const never = await daemon.submit({
+      command: shell('echo never'),
+      memoryBytes: daemon.devices()[0]?.availableBytes,
+      gpus: 0,
+    });
+    await daemon.cancel(never.id);
+    await daemon.close();
+    copyFileSync(`${store}.backup`, store);
+    daemon = await open();
+    expect(said).toEqual([
+      'The store of jobs is older than the files beside it: it ends at job 2, and 5 was given out. Taken back: 3 jobs that had started. Lost: 1 job; submit again what had not run. The next job is 6: no id is given twice.',
+    ]);
+    expect(daemon.job(going.id)).toMatchObject({ state: 'running' });
+    expect(daemon.devices()[0]?.reservations).toContainEqual(
+      expect.objectContaining({ jobId: going.id, bytes: 64 * MiB }),
+    );
+    writeFileSync(`${gate}2`, '');
+    for (const { id } of [filling, queued, over, going]) {
+      expect(await ended(id)).toMatchObject({ state: 'succeeded', attempts: [{ exitCode: 0 }] });
+    }
+    expect(await logOf(queued.id)).toBe('once\n');
+    const next = await daemon.submit({ command: shell('echo bob'), ...small });
+    expect(next.id).toBe('6');
+    expect(await ended(next.id)).toMatchObject({ state: 'succeeded' });
+    expect(await logOf(next.id)).toBe('bob\n');
+    await daemon.close();
+    said = [];
+    daemon = await open();
+    expect(said).toEqual([]);
   });
 
   it('sees all of the GPUs it was given, and no others', async () => {

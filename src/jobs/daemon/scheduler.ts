@@ -60,6 +60,7 @@ export class Scheduler {
   #prunedAt: number;
   #tickedAt: number;
   #keptClockAt: number;
+  #lastId: number;
 
   constructor(options: SchedulerOptions) {
     const { store, clock, policy, variables, quotaOf } = options;
@@ -72,6 +73,7 @@ export class Scheduler {
     this.time = new QueueClock(clock, store.clockMark());
     this.keepClock();
     this.counts = countsOf(store);
+    this.#lastId = store.lastId();
     const maxRunning = variables?.maxRunning;
     this.queue = new JobQueue(store.waiting(), { policy, maxRunning, quotaOf });
     this.runner = new JobRunner(options);
@@ -153,6 +155,11 @@ export class Scheduler {
     this.checkRoom(job.owner);
     const stored = this.#store.submit(job, this.#clock.epochMs(), this.time.nowMs());
     const { state, id } = stored.job;
+    // Sent again, it is the job that is there: its folder is its own.
+    if (Number(id) > this.#lastId) {
+      this.#lastId = Number(id);
+      this.#options.files.giveId(id, this.#clock.epochMs());
+    }
     this.counts[state]++;
     if (state === 'waiting') {
       const { turn, need, deadlineMs, workloadKey, alone } = stored;
@@ -233,6 +240,7 @@ export class Scheduler {
       ledger.release(job.id, this.#clock.seconds());
       throw error;
     }
+    this.#options.files.keepRecord(job.id, () => this.#store.record(job.id));
     this.counts.waiting--;
     this.counts.running++;
     this.queue.run(runningFrom(job, reservation, this.time.nowMs()));

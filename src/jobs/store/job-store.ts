@@ -76,6 +76,35 @@ export class JobStore extends JobReader {
     );
   }
 
+  /** The row of a job, for a file beside the store. */
+  record(id: string): Row {
+    return this.sql.guard(() => this.row(id));
+  }
+
+  /** The highest id that this store gave to a job. */
+  lastId(): number {
+    return this.sql.guard(() => {
+      const row = this.sql.get("SELECT seq FROM sqlite_sequence WHERE name = 'job'");
+      return row === undefined ? 0 : integer(row, 'seq');
+    });
+  }
+
+  /**
+   * Makes up for what this store forgot, for it is older than the files beside it: jobs that had
+   * started run again in it, and no id up to `lastId` is given a second time. Answers the jobs that it
+   * took back.
+   */
+  catchUp(records: readonly Row[], lastId: number, atMs: number): readonly string[] {
+    return this.sql.change(() => {
+      const taken = records.filter(isStartedJob).map((record) => this.#takeBack(record, atMs));
+      if (this.lastId() < lastId) {
+        this.sql.run("DELETE FROM sqlite_sequence WHERE name = 'job'");
+        this.sql.run("INSERT INTO sqlite_sequence (name, seq) VALUES ('job', ?)", lastId);
+      }
+      return taken.flat();
+    });
+  }
+
   /** The end of a job, whichever it is. */
   end(id: string, state: JobState, reason: JobReason | null, atMs: number): StoredJob {
     const kept = reason === null ? null : shortened(reason);
@@ -230,6 +259,30 @@ export class JobStore extends JobReader {
     this.sql.close();
   }
 
+  #takeBack(record: Row, atMs: number): readonly string[] {
+    const id = integer(record, 'sequence');
+    const known = this.sql.get('SELECT * FROM job WHERE sequence = ?', id);
+    if (known !== undefined && known['state'] !== 'waiting') return [];
+    const { submission } = record;
+    const isTaken =
+      typeof submission === 'string' &&
+      this.sql.get('SELECT 1 FROM job WHERE submission = ? AND sequence <> ?', submission, id);
+    const row: Row = { ...record, submission: isTaken ? null : submission };
+    const columns = this.sql
+      .all("SELECT name FROM pragma_table_info('job')")
+      .map(({ name }) => String(name));
+    const values = columns.map((column) => {
+      const value = row[column];
+      return typeof value === 'string' || typeof value === 'number' ? value : null;
+    });
+    this.sql.run(
+      `INSERT OR REPLACE INTO job (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+      ...values,
+    );
+    this.#journal(id, 'started', { state: 'running', takenBack: true }, atMs);
+    return [String(id)];
+  }
+
   #move(
     id: string,
     to: JobState,
@@ -263,6 +316,16 @@ export class JobStore extends JobReader {
       JSON.stringify(data),
     );
   }
+}
+
+/** Whether a record is whole, and of a job that had started. */
+function isStartedJob(record: Row): boolean {
+  return (
+    damageIn(record) === undefined &&
+    record['state'] === 'running' &&
+    record['run_id'] !== null &&
+    record['reservation'] !== null
+  );
 }
 
 /** A message from elsewhere may be as long as it likes; what is kept is not. */

@@ -94,7 +94,12 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     closers.push(() => answers.close());
     const users = await openUserStore(options.home);
     closers.push(() => users.close());
-    const daemon = await daemonOf(options, discovery, answers, users);
+    const notes: string[] = [];
+    const log = (line: string) => {
+      notes.push(line);
+      options.log(line);
+    };
+    const daemon = await daemonOf({ ...options, log }, discovery, answers, users);
     closers.push(() => daemon.close());
     // With the store, the home is ours.
     removeStaleTemporaries(options.home, isProcessAlive);
@@ -126,7 +131,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     closers.push(() => server.close());
     closers.push(() => closing.abort());
     const { url, socket, pageLink } = server;
-    return { url, socket, pageLink, daemon, notes: discovery.notes, close };
+    return { url, socket, pageLink, daemon, notes: [...discovery.notes, ...notes], close };
   } catch (error) {
     await close();
     throw error;
@@ -134,7 +139,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function daemonOf(
-  { home, settings, policy, folder, environment: own, environmentChanges }: ServiceOptions,
+  { home, settings, policy, folder, environment: own, environmentChanges, log }: ServiceOptions,
   discovery: Discovery,
   answers: ReturnType<typeof serveAnswers>,
   users: UserStore,
@@ -170,6 +175,7 @@ async function daemonOf(
         deliver: alertSinks(settings.deliver, folder),
       },
       gpus: settings.gpus,
+      log,
     });
   } catch (error) {
     throw error instanceof Failure && error.code === 'store-in-use' ? inUse(home, error) : error;

@@ -1,19 +1,24 @@
-import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../../failure.js';
 import { isDiskFull } from '../../../files/disk-full.js';
 import { makeFolder } from '../../../files/make-folder.js';
-import { readOwnDocument } from '../../../files/own-file.js';
+import { readOwnDocument, readOwnFile } from '../../../files/own-file.js';
 import type { KernelPipes } from '../../../run/launch/libc.js';
 import { droppedNote } from '../../../run/log/dropped-note.js';
 import { addToLog } from '../../../run/log/log-lock.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
+import type { Row } from '../../store/rows.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
 /** What one answer holds of a log at most. */
 const maxLogBytes = 16 * 1024 * 1024;
 /** A thousand points take some 25 KB; more is not ours. */
 const maxHistoryBytes = 1024 * 1024;
+/** A command and an environment have some MiB at most; JSON writes a character in up to six bytes. */
+const maxRecordBytes = 64 * 1024 * 1024;
+/** Overwritten in place, always as long as this: a full disk has room for it. */
+const lastIdCharacters = 20;
 
 /** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
 export class JobFiles {
@@ -41,6 +46,54 @@ export class JobFiles {
   /** Before a job is kept whose files would find no place. */
   check(): void {
     makeJobFolders(this.#home);
+  }
+
+  /**
+   * The highest id that was ever given to a job, as far as the files tell. The store may be older than
+   * they are: a backup that was put back, a write-ahead log that was lost.
+   */
+  highestId(): number {
+    const noted = Number(readOwnFile(this.#lastId, lastIdCharacters) ?? 0);
+    return Math.max(Number.isSafeInteger(noted) ? noted : 0, Number(this.ids().at(-1) ?? 0));
+  }
+
+  /** Ids of the jobs that have a folder, in their order. */
+  ids(): readonly string[] {
+    return readdirSync(join(this.#home, 'jobs'))
+      .filter((name) => /^\d{1,15}$/.test(name))
+      .toSorted((a, b) => Number(a) - Number(b));
+  }
+
+  /** A new job was given this id. A folder that has its name is of something else: it is moved aside. */
+  giveId(id: string, nowMs: number): void {
+    try {
+      if (existsSync(this.#folder(id))) {
+        renameSync(this.#folder(id), `${this.#folder(id)}.before-${nowMs}`);
+      }
+      const text = id.padEnd(lastIdCharacters);
+      const flag = existsSync(this.#lastId) ? 'r+' : 'w';
+      writeFileSync(this.#lastId, text, { mode: 0o600, flag });
+    } catch {
+      // The store has the id; this is for the day on which an older store is put in its place.
+    }
+  }
+
+  /** The row of a job that is about to start, so that the job is known where the store forgot it. */
+  keepRecord(id: string, row: () => Row): void {
+    this.#quietly(id, () =>
+      this.#writeWhole(this.#record(id), JSON.stringify({ schema: 1, row: row() })),
+    );
+  }
+
+  readRecord(id: string): Row | undefined {
+    try {
+      const options = { schema: 1, maxBytes: maxRecordBytes };
+      const row = readOwnDocument(this.#record(id), options)?.['row'];
+      return typeof row === 'object' && row !== null ? { ...row } : undefined;
+    } catch {
+      // A newer version wrote it.
+      return undefined;
+    }
   }
 
   /** Where a part is missing, a line says so in its place; it is counted in `most`. */
@@ -75,16 +128,8 @@ export class JobFiles {
   }
 
   writeHistory(id: string, history: JobHistory): void {
-    const file = this.#history(id);
-    this.#quietly(id, () => {
-      try {
-        writeFileSync(`${file}.new`, JSON.stringify({ schema: 1, ...history }), { mode: 0o600 });
-        renameSync(`${file}.new`, file);
-      } finally {
-        // On a full disk a part of it would stay.
-        rmSync(`${file}.new`, { force: true });
-      }
-    });
+    const text = JSON.stringify({ schema: 1, ...history });
+    this.#quietly(id, () => this.#writeWhole(this.#history(id), text));
   }
 
   remove(id: string): void {
@@ -100,8 +145,27 @@ export class JobFiles {
     }
   }
 
+  /** Moved into place: it is found whole or not at all. */
+  #writeWhole(file: string, text: string): void {
+    try {
+      writeFileSync(`${file}.new`, text, { mode: 0o600 });
+      renameSync(`${file}.new`, file);
+    } finally {
+      // On a full disk a part of it would stay.
+      rmSync(`${file}.new`, { force: true });
+    }
+  }
+
   #history(id: string): string {
     return join(this.#folder(id), 'memory.json');
+  }
+
+  #record(id: string): string {
+    return join(this.#folder(id), 'job.json');
+  }
+
+  get #lastId(): string {
+    return join(this.#home, 'last-job-id');
   }
 
   #folder(id: string): string {
