@@ -181,3 +181,35 @@ describe('adaptiveBatches', () => {
     expect(count).toBe(10);
   });
 });
+
+describe('options that would lose samples', () => {
+  const given = { batchSize: 8 };
+  it.each([
+    ['batchSize', {}, 'batchSize of adaptiveBatches is missing.'],
+    ['batchSize', { batchSize: Number.NaN }, 'batchSize of adaptiveBatches is not valid: NaN.'],
+    ['batchSize', { batchSize: 0 }, '0.'],
+    ['batchSize', { batchSize: -1 }, '-1.'],
+    ['batchSize', { batchSize: '8' }, '"8".'],
+    ['batchSize', { batchSize: 2.5 }, '2.5.'],
+    ['smallestBatch', { batchSize: 4, smallestBatch: 16 }, '16.'],
+    ['smallestBatch', { ...given, smallestBatch: 0 }, '0.'],
+    ['shrinkAbovePercent', { ...given, shrinkAbovePercent: Number.NaN }, 'NaN.'],
+    ['growBelowPercent', { ...given, growBelowPercent: 85 }, '85.'],
+    ['checkSeconds', { ...given, checkSeconds: -1 }, '-1.'],
+    ['startAt', { ...given, startAt: -1 }, '-1.'],
+    ['positionFile', { ...given, positionFile: '' }, '"".'],
+    ['onResize', { ...given, onResize: 5 }, '5.'],
+  ] as const)('are refused: %s in %o', (field, options, end) => {
+    const call = () => adaptiveBatches([1, 2, 3], Object(options));
+    expect(call).toThrow(expect.objectContaining({ code: 'bad-argument', field }));
+    expect(call).toThrow(end);
+  });
+
+  it('are refused where there is no source', () => {
+    for (const source of [5, undefined, null, {}]) {
+      expect(() => adaptiveBatches(source as never, given)).toThrow(
+        'Pass a list, an iterable, or a function that returns one.',
+      );
+    }
+  });
+});

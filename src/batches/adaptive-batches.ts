@@ -1,5 +1,15 @@
 import { looksKept, nextSize, type SizeRule } from './batch-size.js';
 import { hostMemoryPercent, type MemoryProbe } from './memory-percent.js';
+import {
+  badOption,
+  callable,
+  checkOptions,
+  percent,
+  samples,
+  seconds,
+  text,
+  whole,
+} from './options.js';
 import { readPosition, writePosition } from './position-file.js';
 import { openSource, type SampleReader, type SampleSource } from './sample-source.js';
 
@@ -55,9 +65,10 @@ export function adaptiveBatches<S>(
   source: SampleSource<S>,
   options: AdaptiveBatchesOptions,
 ): AdaptiveBatches<S> {
+  refuseOdd(source, options);
   const rule: SizeRule = {
-    largest: Math.max(1, Math.floor(options.batchSize)),
-    smallest: Math.max(1, Math.floor(options.smallestBatch ?? defaults.smallest)),
+    largest: options.batchSize,
+    smallest: options.smallestBatch ?? defaults.smallest,
     shrinkAbovePercent: options.shrinkAbovePercent ?? defaults.shrinkAbove,
     growBelowPercent: options.growBelowPercent ?? defaults.growBelow,
   };
@@ -150,4 +161,33 @@ export function adaptiveBatches<S>(
       return true;
     },
   };
+}
+
+/** Refuses what would lose samples or never end: no batch is handed out before. */
+function refuseOdd<S>(source: SampleSource<S>, options: AdaptiveBatchesOptions): void {
+  const owner = 'adaptiveBatches';
+  checkOptions(owner, { source }, { source: samples }, ['source']);
+  const given: Readonly<Record<string, unknown>> = { ...Object(options) };
+  const rules = {
+    batchSize: whole(1),
+    smallestBatch: whole(1),
+    shrinkAbovePercent: percent,
+    growBelowPercent: percent,
+    memoryPercent: callable,
+    checkSeconds: seconds,
+    positionFile: text,
+    startAt: whole(0),
+    onResize: callable,
+    now: callable,
+  };
+  checkOptions(owner, given, rules, ['batchSize']);
+  const { batchSize, smallestBatch = defaults.smallest } = options;
+  if (smallestBatch > batchSize) {
+    throw badOption(owner, 'smallestBatch', smallestBatch, `Pass ${batchSize} or less.`);
+  }
+  const { growBelowPercent: grow = defaults.growBelow } = options;
+  const { shrinkAbovePercent: shrink = defaults.shrinkAbove } = options;
+  if (grow >= shrink) {
+    throw badOption(owner, 'growBelowPercent', grow, `Pass less than ${shrink}.`);
+  }
 }

@@ -107,3 +107,13 @@ describe('isOutOfMemoryError', () => {
     expect(isOutOfMemoryError(error)).toBe(false);
   });
 });
+
+const step = (): number => 1;
+it.each([
+  [5, {}, 'run of recoveringStep is not valid: 5. Pass a function.'],
+  [step, { microbatch: 0 }, 'microbatch of recoveringStep is not valid: 0.'],
+  [step, { growAfter: Number.NaN }, 'growAfter of recoveringStep is not valid: NaN.'],
+  [step, { weight: 'x' }, 'weight of recoveringStep is not valid: "x".'],
+] as const)('refuses what is no step or no option: %s %o', (run, options, words) => {
+  expect(() => recoveringStep(run as never, Object(options))).toThrow(words);
+});

@@ -1,3 +1,4 @@
+import { callable, checkOptions, whole } from './options.js';
 import { isOutOfMemoryError } from './out-of-memory-error.js';
 import { evenPart } from './sizes/even-parts.js';
 import { cleanStepsToGrow } from './sizes/grow-back.js';
@@ -59,6 +60,20 @@ export function recoveringStep<S, R>(
   run: (samples: readonly S[], microbatch: Microbatch) => R | Promise<R>,
   options: RecoveringStepOptions<S> = {},
 ): RecoveringStep<S, R> {
+  checkOptions('recoveringStep', { run }, { run: callable }, ['run']);
+  checkOptions(
+    'recoveringStep',
+    { ...Object(options) },
+    {
+      microbatch: whole(1),
+      weight: callable,
+      isOutOfMemory: callable,
+      undo: callable,
+      onResize: callable,
+      growAfter: whole(1),
+      memory: callable,
+    },
+  );
   const isOutOfMemory = options.isOutOfMemory ?? isOutOfMemoryError;
   const size = createStepSize({
     first: options.microbatch ?? Number.POSITIVE_INFINITY,
