@@ -78,6 +78,8 @@ describe('measuredRun', () => {
     });
     expect(measuredRun(attemptForTests({ peakBytes: 'unknown' }))).toBeUndefined();
     expect(measuredRun(attemptForTests({ source: 'estimated' }))).toBeUndefined();
+    expect(measuredRun(attemptForTests({ launchers: ['srun'] }))).toBeUndefined();
+    expect(measuredRun(attemptForTests({ launchers: [] }))).toBeDefined();
   });
 });
 

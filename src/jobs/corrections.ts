@@ -87,6 +87,8 @@ export function correctEstimate(
 export function measuredRun(attempt: Attempt, besideBytes = 0): MeasuredRun | undefined {
   const { peakBytes, source, peakFrom, exitCode, outOfMemory, startedAt, endedAt } = attempt;
   if (!isKnown(peakBytes) || source !== 'measured') return undefined;
+  // The peak is that of the launcher alone; its work ran elsewhere.
+  if (attempt.launchers !== undefined && attempt.launchers.length > 0) return undefined;
   // One that broke off for another reason may have been far from what it needs.
   if (exitCode !== 0 && outOfMemory === null) return undefined;
   const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;

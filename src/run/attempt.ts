@@ -1,3 +1,4 @@
+import { readKernelFile } from '../device/kernel-files.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
@@ -39,6 +40,7 @@ import type {
 /** Looks at the memory so often; the whole process table costs more and is read less often. */
 const sampleSeconds = 0.5;
 const tableEvery = 4;
+const early = 10;
 const deviceEvery = 2;
 /** More than any program climbs; one that tells of rungs without end must not fill the disk. */
 const maxRungs = 10_000;
@@ -211,6 +213,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         lastLines: printed.lines,
         buffers: coordinator.buffers,
         measured: coordinator.measured,
+        launchers: [...launched].toSorted(),
         // By what passed: the date may have been set meanwhile.
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
@@ -222,12 +225,18 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   }
 
   const seen = new Set<number>();
+  const launched = new Set(launchersIn(start.command));
   async function watchMemory(signal: AbortSignal): Promise<void> {
     let pids: readonly number[] = [];
     for (let tick = 0; !signal.aborted; tick++) {
-      if (tick % tableEvery === 0) {
+      // A launcher may be there for a moment only.
+      if (tick % tableEvery === 0 || tick < early) {
         pids = membersOf(membership, 'below');
-        for (const pid of pids) seen.add(pid);
+        for (const pid of pids) {
+          seen.add(pid);
+          const name = (readKernelFile(`${procRoot}/${pid}/comm`) ?? '').trim();
+          if (launchers.has(name)) launched.add(name);
+        }
       }
       const at = clock.seconds() - beganAt;
       const { heldBytes, processes } = meter.sample(
@@ -267,6 +276,30 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       if (jobPid !== undefined) killQuietly(jobPid, 'SIGWINCH');
     },
   };
+}
+
+/**
+ * Programs that hand the work to processes elsewhere: to other nodes, or to a daemon of a cluster on
+ * this one, outside of the tree of processes that is measured.
+ */
+const launchers: ReadonlySet<string> = new Set([
+  'srun',
+  'mpirun',
+  'mpiexec',
+  'mpiexec.hydra',
+  'orterun',
+  'prterun',
+  'jsrun',
+  'aprun',
+]);
+
+/** Those that a command names as its program, or in the text of a shell. */
+function launchersIn([program = '', ...rest]: readonly string[]): readonly string[] {
+  const isShell = /(?:^|\/)(?:ba|da|k|z)?sh$/.test(program);
+  const text = isShell && /^-\w*c$/.test(rest[0] ?? '') ? (rest[1] ?? '') : '';
+  return [program, ...text.split(/[\s;&|()]+/)]
+    .map((word) => word.slice(word.lastIndexOf('/') + 1))
+    .filter((word) => launchers.has(word));
 }
 
 /** Of one that was started before we came, its first process knows better than the date. */

@@ -34,6 +34,7 @@ export function describeAttempt(
     readonly lastLines: readonly string[];
     readonly buffers: AttemptBuffers | undefined;
     readonly measured: readonly MeasuredSize[];
+    readonly launchers: readonly string[];
     readonly endedMs: number;
   },
 ): Attempt {
@@ -59,5 +60,6 @@ export function describeAttempt(
     }),
     ...(end.progress.length === 0 ? {} : { progress: end.progress }),
     ...(end.buffers === undefined ? {} : { buffers: end.buffers }),
+    ...(end.launchers.length === 0 ? {} : { launchers: end.launchers }),
   };
 }

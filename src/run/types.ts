@@ -85,6 +85,8 @@ export interface Attempt {
   readonly progress?: readonly ProgressPoint[];
   /** Of a program with buffer stores of the SDK: all of them together, as last reported. */
   readonly buffers?: AttemptBuffers;
+  /** Such as `srun`: they ran the work outside of the processes that were measured. */
+  readonly launchers?: readonly string[];
 }
 
 /** What the buffer stores of a program did and hold; measured. */

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/types.js';
@@ -381,6 +381,24 @@ describe('a keeper or a drainer that is killed', () => {
 });
 
 describe('the run folder', () => {
+  it('names the launchers that ran the work elsewhere', async () => {
+    const srun = script('srun', '#!/bin/sh\n"$@"\n');
+    chmodSync(srun, 0o755);
+    const inside = script('job.sh', `${srun} sleep 1; true`);
+    const launchersOf = async (argv: readonly string[]) => {
+      await run(['--', ...argv]);
+      const id = runIds(home()).at(-1) ?? '';
+      const [attempt] = JSON.parse(
+        readFileSync(join(home(), 'runs', id, 'report.json'), 'utf8'),
+      ).attempts;
+      return attempt.launchers;
+    };
+    expect(await launchersOf([srun, 'true'])).toEqual(['srun']);
+    expect(await launchersOf(['sh', '-c', `cd /; ${srun} true`])).toEqual(['srun']);
+    expect(await launchersOf(['sh', inside])).toEqual(['srun']);
+    expect(await launchersOf([node, '-e', '0', 'srun'])).toBeUndefined();
+  });
+
   it('holds the report as data and as a page', async () => {
     await run(['--', 'true']);
     const id = runIds(home()).at(-1) ?? '';

@@ -49,8 +49,11 @@ export async function runOnNode(parts: NodeParts): Promise<number> {
     folder.markEnded(clusterId, restart);
     return refused;
   }
+  const nodes = Number(environment['SLURM_JOB_NUM_NODES'] ?? 1);
   return runAttempt({
     ...parts,
+    // Of the work on the other nodes nothing is measured here.
+    learn: nodes > 1 ? () => 'unknown' : parts.learn,
     order,
     task,
     clusterId,

@@ -15,7 +15,8 @@ interface Pattern {
 export const linePrefix = /^(?:\s*(?:\[[\w :.-]{1,40}\]:?|\([\w -]{1,30}pid=\d+[^)]{0,40}\))\s*)+/;
 
 /** A line without one of these words matches no pattern: most output is passed over by it. */
-export const candidate = /memory|alloc|oom\b|hbm|cuda failure|kIOGPU|primitive|_STATUS_|CUFFT_/i;
+export const candidate =
+  /memory|alloc|oom\b|oom[-_]kill|hbm|cuda failure|kIOGPU|primitive|_STATUS_|CUFFT_/i;
 
 /**
  * Who says it ran out of memory, and how. The first that fits wins, so what is special stands before
@@ -104,6 +105,11 @@ export const patterns: readonly Pattern[] = [
     // As PyTorch raises it, at the end of a traceback.
     kind: 'pytorch-cpu',
     says: /^RuntimeError: std::bad_alloc\s*$/,
+  },
+  {
+    kind: 'slurm',
+    // The limit of a job or a step was passed, on this node or on another.
+    says: /^(?:slurmstepd|srun)(?:-[\w.-]{1,64})?: error: .{0,200}(?:oom[-_ ]?kill|Out Of Memory|OUT_OF_MEMORY|[Ee]xceeded (?:\w+ )?memory limit)/,
   },
   { kind: 'vllm', says: /No available memory for the cache blocks/ },
   {

@@ -22,6 +22,13 @@ export const specimens: readonly Specimen[] = [
     freeBytes: gib(135.14),
     totalBytes: gib(4),
   },
+  ...[
+    'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=17.0. Some of your processes may have been killed by the cgroup out-of-memory handler.',
+    'slurmstepd: error: Detected 1 oom_kill event in StepId=17.batch. Some of the step tasks have been OOM Killed.',
+    'slurmstepd-node3: error: Job 17 exceeded memory limit (2097152 > 1048576), being killed',
+    'slurmstepd: error: Exceeded step memory limit at some point.',
+    'srun: error: node3: task 1: Out Of Memory',
+  ].map((text) => ({ from: `Slurm: ${text.slice(0, 50)}`, text, kind: 'slurm' })),
   {
     from: 'PyTorch 2.3',
     text: 'torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 23.69 GiB of which 1.12 GiB is free. Process 4711 has 22.56 GiB memory in use. Of the allocated memory 21.90 GiB is allocated by PyTorch, and 210.23 MiB is reserved by PyTorch but unallocated.',
@@ -307,6 +314,9 @@ export const lookAlikes: readonly string[] = [
   'The allocator of cudaMallocAsync is in use',
   'Set --max-old-space-size to avoid JavaScript heap problems',
   'oom_score_adj is 0',
+  'srun: error: node3: task 1: Exited with exit code 1',
+  'srun: job 17 queued and waiting for resources',
+  'INFO: slurm ended job 16 with OUT_OF_MEMORY yesterday',
   'SwapMemoryErrorHandler installed',
   'test_memory_error.py::test_MemoryError PASSED',
 ];
