@@ -2,12 +2,10 @@ import type { Server } from 'node:http';
 import { hostname } from 'node:os';
 import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/types.js';
-import type { WorkloadRequest } from '../plan/answers/workload-request.js';
 import type { Clock } from '../time/clock.js';
 import { AuditLog } from './access/audit-log.js';
 import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, loginLink } from './access/identify.js';
-import type { Identity } from './access/identity.js';
 import { LoginLinks } from './access/login-links.js';
 import { openPeople, type People } from './access/people.js';
 import { Sessions } from './access/sessions.js';
@@ -27,7 +25,7 @@ import { type LocalPeopleOptions, openLocalPeople } from './local/local-people.j
 import { type LocalSocketOptions, openLocalSocket } from './local/open-local-socket.js';
 import { openMetrics } from './metrics/metrics.js';
 import { ReadingPulse } from './reading-pulse.js';
-import { answerOperations } from './routes/answer-routes.js';
+import { answerOperations, type ReadableFor } from './routes/answer-routes.js';
 import type { Answers } from './routes/answerers.js';
 import { deviceOperations } from './routes/device-routes.js';
 import { metricsOperation } from './routes/document-routes.js';
@@ -58,8 +56,8 @@ export interface ServerOptions {
   readonly submitterOf?: SubmitterOf | undefined;
   /** Makes the pages of snapshots; left out, there are none. */
   readonly snapshotPage?: SnapshotPage | undefined;
-  /** Throws where the server does not read what an estimate names for this client. */
-  readonly checkFiles?: ((identity: Identity, workload: WorkloadRequest) => void) | undefined;
+  /** What of a workload the server reads for a client; throws where it reads nothing of it. */
+  readonly readable?: ReadableFor | undefined;
   /** Asks a Prometheus for all nodes; left out, there is no fleet. */
   readonly fleet?: FleetSource | undefined;
   /** Further names in `Host` and `Origin`, as a proxy in front has them. */
@@ -121,16 +119,17 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
   };
+  const readable = options.readable ?? readsAll;
   const strangers = new StrangerConnections(serverLimits.strangerConnections);
   let pageUrl = '';
   const app = createApp({
     operations: [
-      ...jobOperations(daemon, options.submitterOf ?? byName),
+      ...jobOperations(daemon, options.submitterOf ?? byName, readable),
       logOperation(daemon),
       ...reportOperations(daemon, version, options.snapshotPage ?? noSnapshotPages),
       ...deviceOperations(daemon),
       fleetOperation(options.fleet),
-      ...answerOperations(options.answers, closing.signal, options.checkFiles),
+      ...answerOperations(options.answers, closing.signal, readable),
       ...statusOperations({
         daemon,
         version,
@@ -206,6 +205,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   };
 }
 
+const readsAll: ReadableFor = (_, workload) => workload;
 const byName: SubmitterOf = ({ name }) => Promise.resolve({ name });
 
 function auditOf(options: ServerOptions): AuditLog | undefined {

@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -58,8 +68,15 @@ async function serveAll(...argv: readonly string[]): Promise<Shared> {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   chmodSync(folder, 0o755);
   const socket = join(folder, 'server.sock');
+  const cache = join(folder, 'huggingface');
+  const snapshot = join(cache, 'hub/models--evil--link/snapshots', 'a'.repeat(40));
+  mkdirSync(snapshot, { recursive: true });
+  const secret = join(home.path, 'secret');
+  writeFileSync(secret, 'secret of root', { mode: 0o600 });
+  symlinkSync(secret, join(snapshot, 'config.json'));
   const serving = await home.serve(['--local-users', '--socket', socket, ...argv], {
     USE_GPU: 'false',
+    HF_HOME: cache,
   });
   const as = (account: AccountName, ...words: readonly string[]) =>
     runAs(account, words, { PLIMSOLL_SOCKET: socket });
@@ -110,6 +127,19 @@ describe.runIf(isRoot)('accounts of this machine, at the socket of a server that
       'true',
     );
     expect([files.exitCode, files.stderr]).toEqual([2, expect.stringContaining('not-as-root')]);
+    // Nor through a link that another account put into a cache that all can write.
+    const linked = await as(
+      'nobody',
+      ...submit.slice(0, 4),
+      '--model',
+      'evil/link',
+      '--batch',
+      '1',
+      '--',
+      'true',
+    );
+    expect([linked.exitCode, linked.stderr]).toEqual([2, expect.stringContaining('unknown-model')]);
+    expect(linked.stderr).not.toContain('secret of root');
 
     const audit = await home.run(['users', 'audit', '--json']);
     expect(JSON.parse(audit.stdout)).toMatchObject({

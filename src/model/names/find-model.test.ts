@@ -85,6 +85,24 @@ describe('findModel', () => {
     expect(requests).toHaveLength(1);
   });
 
+  it('reads neither caches nor downloads where only the catalogue counts', async () => {
+    const { endpoint } = await hub((response) => response.end('{"model_type":"gpt2"}'));
+    const there = place({ HF_ENDPOINT: endpoint });
+    await findModel('acme/thing', { ...there, hub: true });
+    for (const repository of ['models--evil--link', 'models--openai-community--gpt2']) {
+      const snapshot = join(folder, 'hf/hub', repository, 'snapshots', 'a'.repeat(40));
+      mkdirSync(snapshot, { recursive: true });
+      writeFileSync(join(snapshot, 'config.json'), 'secret');
+    }
+    const only = { ...there, catalogueOnly: true };
+    for (const name of ['acme/thing', 'evil/link']) {
+      await expect(findModel(name, only)).rejects.toMatchObject({ code: 'unknown-model' });
+    }
+    const { source } = await findModel('gpt2', only);
+    if (source.kind !== 'path') throw new Error('it has a config');
+    expect(source.path).toContain(join(folder, 'home/models/catalogue'));
+  });
+
   it('asks no hub unless told to', async () => {
     const { requests, endpoint } = await hub((response) => response.end('{}'));
     await expect(findModel('acme/thing', place({ HF_ENDPOINT: endpoint }))).rejects.toThrow(

@@ -18,6 +18,8 @@ export interface NamedModel {
 export interface NamePlace extends HubAccess {
   /** Whether config.json may be downloaded. */
   readonly hub?: boolean | undefined;
+  /** Looks nowhere else: caches and downloads may be of another user. */
+  readonly catalogueOnly?: boolean | undefined;
 }
 
 /**
@@ -31,17 +33,19 @@ export interface NamePlace extends HubAccess {
 export async function findModel(name: string, place: NamePlace): Promise<NamedModel> {
   const { environment, hub = false } = place;
   const home = homeFolder(environment);
-  const cached = cachedModel(name, environment);
-  if (cached !== undefined) {
-    return ofPath(cached, `The model "${name}" is in the local Hugging Face cache.`);
-  }
-  const kept = keptFolder(home, 'hub', name);
-  if (hub) {
-    const path = keepConfig(kept, await downloadConfig(name, place));
-    return ofPath(path, `The config.json of "${name}" was downloaded.`);
-  }
-  if (keptConfig(kept) !== undefined) {
-    return ofPath(kept, `The config.json of "${name}" was downloaded earlier.`);
+  if (place.catalogueOnly !== true) {
+    const cached = cachedModel(name, environment);
+    if (cached !== undefined) {
+      return ofPath(cached, `The model "${name}" is in the local Hugging Face cache.`);
+    }
+    const kept = keptFolder(home, 'hub', name);
+    if (hub) {
+      const path = keepConfig(kept, await downloadConfig(name, place));
+      return ofPath(path, `The config.json of "${name}" was downloaded.`);
+    }
+    if (keptConfig(kept) !== undefined) {
+      return ofPath(kept, `The config.json of "${name}" was downloaded earlier.`);
+    }
   }
   const model = shippedCatalogue().find(name);
   if (model !== undefined) return ofCatalogue(name, model, home);

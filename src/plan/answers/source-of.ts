@@ -7,6 +7,21 @@ import type { RequestField, RequestWording } from './wording.js';
 /** Before the name of a classifier of torchvision, in place of a path. */
 export const visionPrefix = 'torchvision:';
 
+/** Before a name that is looked for in the catalogue alone: no file is read for it. */
+const cataloguePrefix = 'catalogue:';
+
+/**
+ * A model as it may be named for a client whose files are not read: a name in the catalogue. What is
+ * no name stays as it is.
+ *
+ * @example
+ * inCatalogue('llama-3-8b'); // 'catalogue:llama-3-8b'
+ */
+export function inCatalogue(model: string): string {
+  const isOther = model.startsWith(visionPrefix) || model.startsWith(cataloguePrefix);
+  return !isOther && isModelName(model) ? `${cataloguePrefix}${model}` : model;
+}
+
 /** What of a request names the model. */
 export interface NamedModel {
   readonly model?: string | undefined;
@@ -18,7 +33,9 @@ export interface NamedModel {
 }
 
 /** A model by its name is found later: that may touch the disk. */
-export type NamedSource = ModelSource | { readonly kind: 'name'; readonly name: string };
+export type NamedSource =
+  | ModelSource
+  | { readonly kind: 'name'; readonly name: string; readonly catalogueOnly: boolean };
 
 /** The one model that was named; two of them, or none, is a `Failure`. */
 export function sourceOf(named: NamedModel, wording: RequestWording): NamedSource {
@@ -53,7 +70,10 @@ export function sourceOf(named: NamedModel, wording: RequestWording): NamedSourc
   if (model.startsWith(visionPrefix)) {
     return { kind: 'torchvision', name: model.slice(visionPrefix.length) };
   }
-  if (isModelName(model)) return { kind: 'name', name: model };
+  if (model.startsWith(cataloguePrefix)) {
+    return { kind: 'name', name: model.slice(cataloguePrefix.length), catalogueOnly: true };
+  }
+  if (isModelName(model)) return { kind: 'name', name: model, catalogueOnly: false };
   return { kind: 'path', path: absolute(model, 'model', name) };
 }
 

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import type { Account } from '../../run/account.js';
 import { type Identity, owner } from './identity.js';
-import { readsForOthers, submitters } from './submitter.js';
+import { readableFor, submitters } from './submitter.js';
 
 const accounts: Readonly<Record<string, Account>> = {
   root: { uid: 0, gid: 0, name: 'root' },
   ada: { uid: 1000, gid: 1000, name: 'ada' },
 };
 const findAccount = (name: string) => Promise.resolve(accounts[name]);
-const job = { command: ['true'], memoryBytes: 1 };
 const user = (more: Partial<Identity> = {}): Identity => ({
   name: 'ada',
   role: 'user',
@@ -31,7 +30,7 @@ describe('what a job runs as', () => {
     ['of a user whose account was said to be root', 0, user({ account: 'root' }), { name: 'ada' }],
     ['of a local account', 0, local('ada', 1000), { name: 'ada@local', account: accounts['ada'] }],
   ])('%s', async (_, serverUid, identity, expected) => {
-    expect(await submitters(serverUid, findAccount)(identity, job)).toEqual(expected);
+    expect(await submitters(serverUid, findAccount)(identity)).toEqual(expected);
   });
 
   it.each([
@@ -41,16 +40,37 @@ describe('what a job runs as', () => {
     ['a local account that is another by now', local('ada', 1001)],
     ['a local account whose name is that of root by now', local('root', 1001)],
   ])('is never root by accident: %s is refused', async (_, identity) => {
-    const submitting = submitters(0, findAccount)(identity, job);
+    const submitting = submitters(0, findAccount)(identity);
     await expect(submitting).rejects.toMatchObject({ code: 'no-account' });
   });
+});
 
-  it('is not asked of root with a script or a file of its own', async () => {
-    const asked = { ...job, workload: { script: '/srv/train.py' } };
-    const submitting = submitters(0, findAccount)(local('ada', 1000), asked);
-    await expect(submitting).rejects.toMatchObject({ code: 'not-as-root' });
-    expect(readsForOthers(local('ada', 1000), 0)).toBe(true);
-    expect(readsForOthers(owner, 0)).toBe(false);
-    expect(readsForOthers(local('ada', 1000), 1000)).toBe(false);
+describe('the workload of a client', () => {
+  const ada = local('ada', 1000);
+
+  it.each([{ script: '/srv/train.py' }, { model: '/srv/model' }])(
+    'names no file where the server is root: %o',
+    (workload) => {
+      expect(() => readableFor(ada, workload, 0)).toThrow(
+        expect.objectContaining({ code: 'not-as-root' }),
+      );
+      for (const [who, uid] of [
+        [owner, 0],
+        [ada, 1000],
+        [user({ account: 'root' }), 0],
+      ] as const) {
+        expect(readableFor(who, workload, uid)).toBe(workload);
+      }
+    },
+  );
+
+  it.each([
+    ['evil/link', 'catalogue:evil/link'],
+    ['llama-3-8b', 'catalogue:llama-3-8b'],
+    ['catalogue:llama-3-8b', 'catalogue:llama-3-8b'],
+    ['torchvision:resnet50', 'torchvision:resnet50'],
+  ])('names %s, which a server that is root looks for in its catalogue', (model, asked) => {
+    expect(readableFor(ada, { model, batch: 2 }, 0)).toEqual({ model: asked, batch: 2 });
+    expect(readableFor(owner, { model }, 0)).toEqual({ model });
   });
 });

@@ -1,6 +1,7 @@
 import { Failure } from '../../failure.js';
-import type { JobRequest, Submitter } from '../../jobs/daemon/types.js';
+import type { Submitter } from '../../jobs/daemon/types.js';
 import { ownerName } from '../../jobs/types.js';
+import { inCatalogue } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Account } from '../../run/account.js';
 import type { SubmitterOf } from '../routes/job-routes.js';
@@ -15,12 +16,11 @@ export function submitters(
   serverUid: number | undefined,
   findAccount: (name: string) => Promise<Account | undefined>,
 ): SubmitterOf {
-  return (identity, request) => submitterOf(identity, request, serverUid, findAccount);
+  return (identity) => submitterOf(identity, serverUid, findAccount);
 }
 
 async function submitterOf(
   identity: Identity,
-  request: JobRequest,
   serverUid: number | undefined,
   findAccount: (name: string) => Promise<Account | undefined>,
 ): Promise<Submitter> {
@@ -31,25 +31,33 @@ async function submitterOf(
   if (account === undefined || (identity.uid ?? account.uid) !== account.uid) {
     throw unknownAccount(name, wanted);
   }
-  if (account.uid === 0) return { name };
-  requireNoFiles(identity, request.workload);
-  return { name, account };
+  return account.uid === 0 ? { name } : { name, account };
 }
 
-/** Whether a server that is root would read files for somebody who is not. */
-export function readsForOthers(
+/** Whether a server that is root would read files for a client who is not. */
+function readsForOthers(
   { name, account }: Pick<Identity, 'name' | 'account'>,
   serverUid: number | undefined,
 ): boolean {
   return serverUid === 0 && name !== ownerName && account !== 'root';
 }
 
-/** Estimates are made by the server: one that is root reads no file, and runs no script, for others. */
-export function requireNoFiles(
-  { name }: Pick<Identity, 'name'>,
-  workload: WorkloadRequest | undefined,
-): void {
-  if (workload?.script === undefined && !workload?.model?.startsWith('/')) return;
+/**
+ * The workload as the server may estimate it for a client. One that is root runs no script and reads no
+ * file for others, and looks for their models in its catalogue alone: a cache that they can write into
+ * may hold links to files of root.
+ */
+export function readableFor<T extends WorkloadRequest>(
+  identity: Pick<Identity, 'name' | 'account'>,
+  workload: T,
+  serverUid: number | undefined,
+): T {
+  if (!readsForOthers(identity, serverUid)) return workload;
+  const { name } = identity;
+  const { script, model } = workload;
+  if (script === undefined && !model?.startsWith('/')) {
+    return model === undefined ? workload : { ...workload, model: inCatalogue(model) };
+  }
   throw new Failure({
     kind: 'input',
     code: 'not-as-root',

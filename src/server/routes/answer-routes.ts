@@ -15,12 +15,14 @@ import { type Answer, type Call, type Operation, operation } from './operation.j
 
 const tag = 'answers';
 
+/** What of a workload the server reads for a client; throws where it reads nothing of it. */
+export type ReadableFor = <T extends WorkloadRequest>(identity: Identity, workload: T) => T;
+
 /** Estimates and plans take seconds and cores: only a few are made at once, for those who wait. */
 export function answerOperations(
   answers: Answers,
   closed: AbortSignal,
-  /** Throws where the server does not read what is named for this client. */
-  checkFiles: (identity: Identity, workload: WorkloadRequest) => void = () => undefined,
+  readable: ReadableFor,
 ): readonly Operation[] {
   let answering = 0;
   async function make(
@@ -52,8 +54,8 @@ export function answerOperations(
       answers: { 200: jsonContent(estimateSchema, 'The estimate.', estimateExample) },
       errors: [422, 501, 503],
       handle({ body }, call) {
-        checkFiles(call.who.identity, body);
-        return make(call, (signal) => answers.estimate(body, signal));
+        const asked = readable(call.who.identity, body);
+        return make(call, (signal) => answers.estimate(asked, signal));
       },
     }),
     operation({
@@ -72,8 +74,8 @@ export function answerOperations(
       },
       errors: [422, 501, 503],
       handle({ body }, call) {
-        checkFiles(call.who.identity, body);
-        return make(call, (signal) => answers.plan(body, signal));
+        const asked = readable(call.who.identity, body);
+        return make(call, (signal) => answers.plan(asked, signal));
       },
     }),
   ];

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import type { Daemon, JobRequest, Submitter } from '../../jobs/daemon/types.js';
+import type { Daemon, Submitter } from '../../jobs/daemon/types.js';
 import { hasEnded, jobStates } from '../../jobs/types.js';
 import type { Identity } from '../access/identity.js';
 import { asSeenBy, requireOwn } from '../access/permissions.js';
@@ -11,6 +11,7 @@ import {
   jobSchema,
   submittedRequestSchema,
 } from '../schemas/jobs.js';
+import type { ReadableFor } from './answer-routes.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';
 import { type Operation, operation } from './operation.js';
@@ -21,9 +22,13 @@ export const jobIdParams = z.strictObject({
 });
 
 /** Who a job belongs to, and what it runs as; a `Failure` where he may not have it run. */
-export type SubmitterOf = (identity: Identity, request: JobRequest) => Promise<Submitter>;
+export type SubmitterOf = (identity: Identity) => Promise<Submitter>;
 
-export function jobOperations(daemon: Daemon, submitterOf: SubmitterOf): readonly Operation[] {
+export function jobOperations(
+  daemon: Daemon,
+  submitterOf: SubmitterOf,
+  readable: ReadableFor,
+): readonly Operation[] {
   return [
     operation({
       method: 'get',
@@ -100,7 +105,9 @@ export function jobOperations(daemon: Daemon, submitterOf: SubmitterOf): readonl
       answers: { 201: jsonContent(jobSchema, 'The job.', jobExample) },
       errors: [422, 501, 503, 507],
       async handle({ body }, { outgoing, who, about }) {
-        const job = await daemon.submit(body, await submitterOf(who.identity, body));
+        const by = await submitterOf(who.identity);
+        const workload = body.workload && readable(who.identity, body.workload);
+        const job = await daemon.submit({ ...body, workload }, by);
         const isRefused = job.state === 'refused';
         about({ job: job.id, ...(isRefused && { outcome: 'refused', code: 'job-refused' }) });
         const isOrphan = outgoing.destroyed && body.submission === undefined;

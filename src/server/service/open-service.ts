@@ -21,7 +21,7 @@ import type { EnvironmentChange } from '../../plan/environment/job-environment.j
 import { accountEnvironment } from '../../run/launch/become-order.js';
 import { systemClock } from '../../time/clock.js';
 import { findAccount } from '../access/accounts.js';
-import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.js';
+import { readableFor, submitters } from '../access/submitter.js';
 import { quotasFrom } from '../access/users/quotas.js';
 import { openUserStore, type UserStore } from '../access/users/user-store.js';
 import { openServer } from '../open-server.js';
@@ -117,9 +117,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       auditHome: options.home,
       snapshotPage: snapshotPages([process.execPath, program], options.environment),
       submitterOf: submitters(uid, findAccount),
-      checkFiles: (identity, workload) => {
-        if (readsForOthers(identity, uid)) requireNoFiles(identity, workload);
-      },
+      readable: (identity, workload) => readableFor(identity, workload, uid),
       fleet: prometheus && fleetSource(openPrometheus(prometheus), systemClock, closing.signal),
       allowedHosts: options.allowedHosts,
       webFolder,
