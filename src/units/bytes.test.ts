@@ -60,6 +60,9 @@ describe('formatBytes', () => {
     [1023 * MiB, '1023 MiB'],
     [GiB, '1.0 GiB'],
     [141 * GiB, '141.0 GiB'],
+    [1023.4 * GiB, '1023.4 GiB'],
+    [1024 * GiB, '1.0 TiB'],
+    [73_274.6 * GiB, '71.6 TiB'],
     [-2 * GiB, '-2.0 GiB'],
   ])('%s', (bytes, text) => {
     expect(formatBytes(bytes)).toBe(text);

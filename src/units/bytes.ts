@@ -46,7 +46,7 @@ export function parseBytes(text: string): number {
 }
 
 /**
- * Bytes for people: GiB with one decimal, smaller units below one GiB. Two digits or more always
+ * Bytes for people: GiB with one decimal, TiB from 1,024 GiB on, smaller units below one GiB. Two digits or more always
  * count, so that a rate or a leak is not rounded away.
  *
  * @example
@@ -56,6 +56,7 @@ export function formatBytes(bytes: Known<number>): string {
   if (bytes === 'unknown') return 'unknown';
   // What would be written as 1024 of a unit is one of the next.
   const reaches = (unit: number): boolean => Math.abs(bytes) * 1024 >= unit * 1023.5;
+  if (reaches(TiB)) return `${(bytes / TiB).toFixed(1)} TiB`;
   if (reaches(GiB)) return `${(bytes / GiB).toFixed(1)} GiB`;
   if (reaches(MiB)) return `${shortNumber(bytes / MiB)} MiB`;
   if (reaches(KiB)) return `${shortNumber(bytes / KiB)} KiB`;

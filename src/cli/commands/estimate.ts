@@ -9,6 +9,7 @@ import {
 import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
+import { shellWords } from '../../units/shell-words.js';
 import { estimateOverRanks } from '../answers/estimate-over-ranks.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
@@ -125,22 +126,63 @@ async function estimate(
     .finally(() => progress.end());
   if (answer === undefined) return stop.interruptedBy ?? 0;
   page?.write(renderEstimateHtml({ estimate: answer, ...request, version }));
-  print(answer, request, given, io);
+  print(answer, request, given, io, wholeCommand(model, given, request));
   return 0;
 }
 
 function print(
   answer: EstimateDocument,
-  { gpu }: EstimateRequest,
+  { gpu, workload }: EstimateRequest,
   { json, html }: OnOneCount,
   io: CliIo,
+  command: string | undefined,
 ): void {
   if (json) {
     printJson(io, answer);
     return;
   }
-  const recommended = answer.recommendedQuantization;
-  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io), recommended };
+  // Of a training `plan` tells it, with the memory of the whole step.
+  const recommended = workload.mode === 'infer' ? answer.recommendedQuantization : undefined;
+  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io), recommended, command };
   io.stdout.write(`${estimateText(answer, text)}\n`);
   if (html !== undefined) io.stdout.write(`Written to ${html}.\n`);
+}
+
+/** Options that do not change what is estimated. */
+const beside: ReadonlySet<string> = new Set(['json', 'html', 'verbose', 'cache']);
+
+/**
+ * The command with what was assumed, so that it can be typed again and changed; undefined where
+ * nothing was assumed.
+ */
+function wholeCommand(
+  model: string | undefined,
+  given: OnOneCount,
+  { source, workload, gpu }: EstimateRequest,
+): string | undefined {
+  if (source.kind === 'script') return undefined;
+  const { batch, sequence, image, precision, optimizer, mode } = workload;
+  const all = {
+    batch,
+    seq: sequence,
+    image,
+    precision,
+    optimizer: mode === 'train' ? optimizer : undefined,
+    gpu: gpu.aliases[0] ?? gpu.name,
+  };
+  const stated: Readonly<Record<string, unknown>> = { ...given };
+  const assumed = Object.entries(all).filter(([name]) => stated[name] === undefined);
+  if (assumed.every(([, value]) => value === undefined)) return undefined;
+  const words = [...Object.entries(stated), ...assumed].flatMap(([name, value]) =>
+    beside.has(name) ? [] : optionWords(name, value),
+  );
+  return shellWords(['plimsoll', 'estimate', ...(model === undefined ? [] : [model]), ...words]);
+}
+
+function optionWords(name: string, value: unknown): readonly string[] {
+  const option = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  if (value === undefined) return [];
+  if (Array.isArray(value)) return value.flatMap((one) => optionWords(name, one));
+  if (typeof value === 'boolean') return [value ? `--${option}` : `--no-${option}`];
+  return [`--${option}`, String(value)];
 }

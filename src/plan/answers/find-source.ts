@@ -33,9 +33,12 @@ export function stacksOf(model: Model | undefined): readonly Stack[] {
     : model.description.stacks;
 }
 
+/** The length that most training runs take, where the model takes longer samples. */
+const trainedSequence = 2048;
+
 /**
- * A workload with a batch of 1 and samples as long as the model takes them, where that was left out;
- * with a note for each that was assumed.
+ * A workload with a batch of 1 and samples as long as people train with, where that was left out; with
+ * a note for each that was assumed.
  */
 export function withOwnInput(
   open: OpenWorkload,
@@ -46,11 +49,14 @@ export function withOwnInput(
   if (source.kind === 'script' || source.kind === 'type') return { workload: open, notes: [] };
   const stacks = stacksOf(model);
   const known = source.kind === 'torchvision' || stacks.length > 0;
-  const input = known ? filledInput(source, stacks, open, Infinity) : open;
+  const input = known ? filledInput(source, stacks, open, trainedSequence) : open;
+  const longest = known ? filledInput(source, stacks, open, Infinity).sequence : undefined;
+  const isShorter = longest !== undefined && longest !== input.sequence;
+  const length = isShorter ? `; the model takes up to ${longest}` : ", the model's own length";
   const filled = { batch: open.batch ?? 1, sequence: input.sequence, image: input.image };
   const assumed = [
     ['batch', open.batch, filled.batch, ''],
-    ['seq', open.sequence, filled.sequence, ", the model's own length"],
+    ['seq', open.sequence, filled.sequence, length],
     ['image', open.image, filled.image, ", the model's own size"],
   ] as const;
   const notes = assumed.flatMap(([field, given, value, why]) =>

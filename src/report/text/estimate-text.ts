@@ -25,6 +25,8 @@ export interface EstimateTextOptions {
   readonly style: TextStyle;
   /** How the weights are best held on this card. */
   readonly recommended?: Recommended | undefined;
+  /** The command that asks the same with nothing left out. */
+  readonly command?: string | undefined;
 }
 
 const verdictPaints = { yes: 'green', barely: 'yellow', no: 'red' } as const;
@@ -44,10 +46,11 @@ const besideModule = 18;
  */
 export function estimateText(estimate: Estimate, options: EstimateTextOptions): string {
   const { peak, breakdown, notes } = estimate;
-  const { gpu, columns, style } = options;
+  const { gpu, columns, style, command } = options;
   const verdict = verdictOf(estimate, gpu);
   const lines: Span[][] = [
     [span(`${cleanText(peakHeading(estimate, gpu))}:`, 'bold')],
+    ...(command === undefined ? [] : [[span(`  ${cleanText(command)}`, 'dim')], []]),
     ...answersOf(estimate, gpu).map((answer) => [
       span(`  ${answer.name.padEnd(nameWidth + 2)}`),
       span(formatBytes(answer.bytes).padStart(sizeWidth), 'bold'),

@@ -17,9 +17,12 @@ import { ProvenanceTag } from '../../parts/tags.js';
 import { MemoryParts } from './memory-parts.js';
 import { Notes } from './notes.js';
 
-/** What a workload needs, and whether the card has it: in the words of `plimsoll estimate`. */
-export function EstimateAnswer({ estimate }: { estimate: EstimateDocument }) {
-  const { gpu, recommendedQuantization: recommended } = estimate;
+/** The memory of a workload, and whether the card has it, in the words of `plimsoll estimate`. */
+export function EstimateAnswer(props: { estimate: EstimateDocument; infers: boolean }) {
+  const { estimate } = props;
+  const { gpu } = estimate;
+  // Of a training the plan tells it, with the memory of the whole step.
+  const recommended = props.infers ? estimate.recommendedQuantization : undefined;
   const verdict = verdictOf(estimate, gpu);
   return (
     <section class="answer" aria-labelledby="estimate-title">

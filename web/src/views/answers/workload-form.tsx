@@ -114,7 +114,9 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
       </div>
       <div aria-live="polite">
         {answer?.kind === 'plan' && plan && <PlanAnswer plan={answer.plan} />}
-        {answer?.kind === 'estimate' && !plan && <EstimateAnswer estimate={answer.estimate} />}
+        {answer?.kind === 'estimate' && !plan && (
+          <EstimateAnswer estimate={answer.estimate} infers={draft.mode === 'infer'} />
+        )}
       </div>
     </form>
   );
