@@ -32,7 +32,7 @@ describe('bench/claims', () => {
 
   it('stands in docs/coming-from.md as it was measured, reached or not', () => {
     const cells = (line: string) => line.split('|').map((cell) => cell.trim());
-    const measured = readFileSync(`${root}bench/results/2026-11-16-claims.md`, 'utf8')
+    const measured = readFileSync(`${root}bench/results/claims.md`, 'utf8')
       .split('\n')
       .map(cells)
       .filter(([, , , verdict = '']) => /^(reached|in part|not reached)/.test(verdict))

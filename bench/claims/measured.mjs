@@ -70,7 +70,7 @@ function watching(quick, on) {
     ...row,
     ours: shown.join(', '),
     verdict: reached(found.watching, (one) => one.corePercent < 1),
-    how: 'processor time of a process that watches, with history, forecast and alerts; a GPU: 0.41 % on an H200, 2026-11-15 (bench/results/2026-11-15-h200-watching.md)',
+    how: 'processor time of a process that watches, with history, forecast and alerts; a GPU: 0.41 % on an H200, 2026-11-15 (bench/results/watching.md)',
   };
 }
 

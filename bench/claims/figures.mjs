@@ -1,0 +1,134 @@
+// Figures that README and docs state, computed from kept rows. `claims.json` holds each: the rows it comes from, how it
+// is computed, and the sentences that state it, with {names} in place of figures.
+//
+// A path leads to a value in the rows: a key, a place in a list, `{"is": {..}}` the one entry with these values,
+// `{"where": {..}}` all of them, "[]" the list of what follows. "row" is the entry of `each`. A table of columns and
+// lists reads as a list of objects.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const number = String.raw`[+-]?\d[\d,]*(?:\.\d+)?`;
+
+export const claims = JSON.parse(readFileSync(new URL('claims.json', import.meta.url), 'utf8'));
+
+const takes = {
+  count: (values) => values.length,
+  sum: (values) => values.reduce((total, value) => total + value, 0),
+  mean: (values) => takes.sum(values) / values.length,
+  least: (values) => Math.min(...values),
+  most: (values) => Math.max(...values),
+  median: (values) => share(values, 0.5),
+  farthest: (values) => Math.max(...values.map(Math.abs)),
+  'median error': (values) => share(values.map(Math.abs), 0.5),
+  '90th percentile': (values) => share(values.map(Math.abs), 0.9),
+};
+
+/** The value with this share of the others below it, between two of them where none is exactly there. */
+function share(values, part) {
+  const sorted = values.toSorted((one, other) => one - other);
+  const place = part * (sorted.length - 1);
+  const low = sorted[Math.floor(place)];
+  return low + (sorted[Math.ceil(place)] - low) * (place - Math.floor(place));
+}
+
+/** The rows that a claim names: `FILE`, or `FILE#SET` for one set of a file that has several. */
+export function rowsNamed(name) {
+  const [file, set] = name.split('#');
+  const kept = JSON.parse(readFileSync(`${root}bench/results/rows/${file}`, 'utf8'));
+  return set === undefined ? kept : kept[set];
+}
+
+function asObjects(value) {
+  if (!Array.isArray(value?.columns)) return value;
+  return value.rows.map((cells) =>
+    Object.fromEntries(value.columns.map((column, at) => [column, cells[at]])),
+  );
+}
+
+function resolve(from, path) {
+  const [step, ...rest] = path;
+  const value = asObjects(from);
+  if (step === undefined) return value;
+  if (step === '[]') return value.map((one) => resolve(one, rest));
+  if (typeof step !== 'object') return resolve(value[step], rest);
+  const wanted = Object.entries(step.is ?? step.where);
+  const found = value.filter((one) => wanted.every(([key, is]) => one[key] === is));
+  if (step.where) return resolve(found, rest);
+  if (found.length !== 1) throw new Error(`${found.length} entries are ${JSON.stringify(step.is)}`);
+  return resolve(found[0], rest);
+}
+
+function valueOf(rows, { of, take, over }) {
+  const taken = (path) => {
+    const value = resolve(rows, path);
+    return take ? takes[take](value.filter((one) => one !== null)) : value;
+  };
+  return over === undefined ? taken(of) : taken(of) / taken(over);
+}
+
+/** As it is written: `{"digits": 2, "times": 100, "less": true}` is how much less than 1, in per cent. */
+function written(rows, figure) {
+  const value = valueOf(rows, figure);
+  if (typeof value === 'string') return value;
+  const { digits = 0, times = 1, less = false, sign = false } = figure;
+  if (!Number.isFinite(value)) throw new Error(`${JSON.stringify(figure)} is ${value}`);
+  const scaled = (less ? 1 - value : value) * times;
+  const text = scaled.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  return sign && scaled > 0 ? `+${text}` : text;
+}
+
+/** Each sentence of a claim: as it should be, and the pattern that finds it with any figures. */
+export function sentences({ rows: name, figures = {}, stated }) {
+  const rows = rowsNamed(name);
+  return stated.flatMap(({ in: file, text, each, figures: own = {} }) => {
+    const places = each === undefined ? [rows] : resolve(rows, each).map((row) => ({ row, rows }));
+    return places.map((place) => {
+      const all = { ...figures, ...own };
+      const shown = Object.fromEntries(
+        [...text.matchAll(/\{(\w+)\}/g)].map(([, key]) => [key, written(place, all[key])]),
+      );
+      const isText = (key) => typeof valueOf(place, all[key]) === 'string';
+      const parts = text.split(/\{(\w+)\}/);
+      const pattern = parts.map((part, at) => {
+        if (at % 2 === 0) return escaped(part);
+        return isText(part) ? escaped(shown[part]) : number;
+      });
+      return {
+        file,
+        text: parts.map((part, at) => (at % 2 === 0 ? part : shown[part])).join(''),
+        pattern: new RegExp(pattern.join(''), 'g'),
+      };
+    });
+  });
+}
+
+function escaped(text) {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}
+
+const page = (file) => readFileSync(`${root}${file}`, 'utf8');
+
+/** What pages say otherwise than the rows, one line each. */
+export function differences(all = claims, read = page) {
+  return all.flatMap((claim) =>
+    sentences(claim).flatMap(({ file, text, pattern }) => {
+      const found = [...read(file).matchAll(pattern)].map(([one]) => one);
+      if (found.length === 0) return [`${claim.id}: ${file} does not say "${text}"`];
+      return found
+        .filter((one) => one !== text)
+        .map((one) => `${claim.id}: ${file} says "${one}", the rows say "${text}"`);
+    }),
+  );
+}
+
+/** The page with the figures of the rows. */
+export function rewritten(file, text, all = claims) {
+  return all
+    .flatMap(sentences)
+    .filter((one) => one.file === file)
+    .reduce((page, { text: right, pattern }) => page.replace(pattern, () => right), text);
+}
