@@ -167,17 +167,28 @@ function keep(place, kept) {
   writeFileSync(file, `${readable(document)}\n`);
 }
 
+function isList(value) {
+  return Array.isArray(value) && value.every((one) => typeof one !== 'object' || one === null);
+}
+
+/** Six digits are more than any clock here tells. Whole numbers, such as bytes, stay as they are. */
+function sixDigits(_, value) {
+  const isPart = typeof value === 'number' && !Number.isInteger(value);
+  return isPart ? Number(value.toPrecision(6)) : value;
+}
+
 /** JSON in which what holds no other object is one line: a row. */
 function readable(value, indent = '') {
   const entries = Object.entries(value ?? {});
-  const holdsObjects = entries.some(([, one]) => typeof one === 'object' && one !== null);
-  if (typeof value !== 'object' || !holdsObjects) return JSON.stringify(value);
-  const isList = Array.isArray(value);
+  const isOneLine = (one) => typeof one !== 'object' || one === null || isList(one);
+  const holdsObjects = entries.some(([, one]) => !isOneLine(one));
+  if (typeof value !== 'object' || !holdsObjects) return JSON.stringify(value, sixDigits);
+  const isArray = Array.isArray(value);
   const deeper = `${indent} `;
   const lines = entries.map(
-    ([key, one]) => `${deeper}${isList ? '' : `${JSON.stringify(key)}: `}${readable(one, deeper)}`,
+    ([key, one]) => `${deeper}${isArray ? '' : `${JSON.stringify(key)}: `}${readable(one, deeper)}`,
   );
-  const [open, close] = isList ? '[]' : '{}';
+  const [open, close] = isArray ? '[]' : '{}';
   return `${open}\n${lines.join(',\n')}\n${indent}${close}`;
 }
 

@@ -2,13 +2,14 @@
 // is computed, and the sentences that state it, with {names} in place of figures.
 //
 // A path leads to a value in the rows: a key, a place in a list, `{"is": {..}}` the one entry with these values,
-// `{"where": {..}}` all of them, "[]" the list of what follows. "row" is the entry of `each`. A table of columns and
-// lists reads as a list of objects.
+// `{"where": {..}}` all of them, `{"with": {..}}` those that contain these words, "[]" the list of what follows. "row" is the entry of `each`. A table of columns and
+// lists reads as a list of objects. A figure with `"name": true` says which row a sentence is about.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { median } from '../statistics.mjs';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const number = String.raw`[+-]?\d[\d,]*(?:\.\d+)?`;
+const figurePattern = /[+-]?\d[\d,]*(?:\.\d+)?/g;
 
 export const claims = JSON.parse(readFileSync(new URL('claims.json', import.meta.url), 'utf8'));
 
@@ -18,18 +19,16 @@ const takes = {
   mean: (values) => takes.sum(values) / values.length,
   least: (values) => Math.min(...values),
   most: (values) => Math.max(...values),
-  median: (values) => share(values, 0.5),
+  median,
   farthest: (values) => Math.max(...values.map(Math.abs)),
-  'median error': (values) => share(values.map(Math.abs), 0.5),
-  '90th percentile': (values) => share(values.map(Math.abs), 0.9),
+  'median error': (values) => median(values.map(Math.abs)),
+  '90th percentile': (values) => reachedBy(values.map(Math.abs), 0.9),
 };
 
-/** The value with this share of the others below it, between two of them where none is exactly there. */
-function share(values, part) {
+/** The value that this share of them does not pass. */
+function reachedBy(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
-  const place = part * (sorted.length - 1);
-  const low = sorted[Math.floor(place)];
-  return low + (sorted[Math.ceil(place)] - low) * (place - Math.floor(place));
+  return sorted[Math.ceil(part * sorted.length) - 1];
 }
 
 /** The rows that a claim names: `FILE`, or `FILE#SET` for one set of a file that has several. */
@@ -52,9 +51,11 @@ function resolve(from, path) {
   if (step === undefined) return value;
   if (step === '[]') return value.map((one) => resolve(one, rest));
   if (typeof step !== 'object') return resolve(value[step], rest);
-  const wanted = Object.entries(step.is ?? step.where);
-  const found = value.filter((one) => wanted.every(([key, is]) => one[key] === is));
-  if (step.where) return resolve(found, rest);
+  const wanted = Object.entries(step.is ?? step.where ?? step.with);
+  const found = value.filter((one) =>
+    wanted.every(([key, is]) => (step.with ? one[key].includes(is) : one[key] === is)),
+  );
+  if (!step.is) return resolve(found, rest);
   if (found.length !== 1) throw new Error(`${found.length} entries are ${JSON.stringify(step.is)}`);
   return resolve(found[0], rest);
 }
@@ -82,7 +83,15 @@ function written(rows, figure) {
 }
 
 /** Each sentence of a claim: as it should be, and the pattern that finds it with any figures. */
-export function sentences({ rows: name, figures = {}, stated }) {
+export function sentences(claim) {
+  try {
+    return sentencesOf(claim);
+  } catch (error) {
+    throw new Error(`${claim.id}: ${error.message}`, { cause: error });
+  }
+}
+
+function sentencesOf({ rows: name, figures = {}, stated }) {
   const rows = rowsNamed(name);
   return stated.flatMap(({ in: file, text, each, figures: own = {} }) => {
     const places = each === undefined ? [rows] : resolve(rows, each).map((row) => ({ row, rows }));
@@ -91,16 +100,19 @@ export function sentences({ rows: name, figures = {}, stated }) {
       const shown = Object.fromEntries(
         [...text.matchAll(/\{(\w+)\}/g)].map(([, key]) => [key, written(place, all[key])]),
       );
-      const isText = (key) => typeof valueOf(place, all[key]) === 'string';
-      const parts = text.split(/\{(\w+)\}/);
-      const pattern = parts.map((part, at) => {
-        if (at % 2 === 0) return escaped(part);
-        return isText(part) ? escaped(shown[part]) : number;
+      const parts = text.split(/\{(\w+)\}/).map((part, at) => {
+        if (at % 2 === 0) return { text: part, pattern: escaped(part), isFigure: false };
+        // A name says which row it is; only the figures beside it may be others.
+        const isFigure = all[part].name !== true;
+        const [first, ...others] = shown[part].split(figurePattern);
+        const free = [first, ...others].map(escaped).join(figurePattern.source);
+        return { text: shown[part], pattern: isFigure ? free : escaped(shown[part]), isFigure };
       });
       return {
         file,
-        text: parts.map((part, at) => (at % 2 === 0 ? part : shown[part])).join(''),
-        pattern: new RegExp(pattern.join(''), 'g'),
+        parts,
+        text: parts.map((part) => part.text).join(''),
+        pattern: new RegExp(parts.map(({ pattern }) => pattern).join(''), 'g'),
       };
     });
   });
