@@ -48,6 +48,7 @@ const benchmarks = [
   ['replay', 'replay.mjs', 'a million rows through replay beside JSON.parse'],
   ['replay-buffer', 'python_replay.py', 'plimsoll.replay beside plain arrays: memory and samples'],
   ['sampling', 'sampling.mjs', 'one reading beside C and nvidia-smi; the cost of watching'],
+  ['scale', 'scale.mjs', 'what docs/scale.md multiplies: a supervisor, the answer of a fleet'],
   ['sharded', 'sharded.mjs', 'one rank of many, traced, beside what a rank took of an H200'],
   ['snapshot', 'snapshot.mjs', 'reading a snapshot beside pickle.load'],
   ['snapshot-page', 'snapshot-page.mjs', 'the page of a 500 MB snapshot in Chromium'],
