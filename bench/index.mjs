@@ -168,8 +168,12 @@ function keep(place, kept) {
   writeFileSync(file, `${readable(document)}\n`);
 }
 
-function isList(value) {
-  return Array.isArray(value) && value.every((one) => typeof one !== 'object' || one === null);
+function isPlain(value) {
+  return typeof value !== 'object' || value === null;
+}
+
+function isOneLine(value) {
+  return isPlain(value) || (Array.isArray(value) && value.every(isPlain));
 }
 
 /** Six digits are more than any clock here tells. Whole numbers, such as bytes, stay as they are. */
@@ -181,7 +185,6 @@ function sixDigits(_, value) {
 /** JSON in which what holds no other object is one line: a row. */
 function readable(value, indent = '') {
   const entries = Object.entries(value ?? {});
-  const isOneLine = (one) => typeof one !== 'object' || one === null || isList(one);
   const holdsObjects = entries.some(([, one]) => !isOneLine(one));
   if (typeof value !== 'object' || !holdsObjects) return JSON.stringify(value, sixDigits);
   const isArray = Array.isArray(value);

@@ -65,8 +65,11 @@ async function fleetAnswer(nodes) {
   };
 }
 
+function mb(bytes) {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
 function print(supervisors, fleets) {
-  const mb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
   for (const { seconds, cpuSeconds, peakBytes, files, bytes } of supervisors) {
     const disk = `${files} files, ${(bytes / 1024).toFixed(0)} KiB`;
     console.log(

@@ -68,18 +68,17 @@ function valueOf(rows, { of, take, over }) {
   return over === undefined ? taken(of) : taken(of) / taken(over);
 }
 
-/** As it is written: `{"digits": 2, "times": 100, "less": true}` is how much less than 1, in per cent. */
+/** As it is written: `{"digits": 1, "times": 100}` is a share in per cent; `"plain": true` leaves out commas. */
 function written(rows, figure) {
   const value = valueOf(rows, figure);
   if (typeof value === 'string') return value;
-  const { digits = 0, times = 1, less = false, sign = false } = figure;
+  const { digits = 0, times = 1, plain = false } = figure;
   if (!Number.isFinite(value)) throw new Error(`${JSON.stringify(figure)} is ${value}`);
-  const scaled = (less ? 1 - value : value) * times;
-  const text = scaled.toLocaleString('en-US', {
+  return (value * times).toLocaleString('en-US', {
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
+    useGrouping: !plain,
   });
-  return sign && scaled > 0 ? `+${text}` : text;
 }
 
 /** Each sentence of a claim: as it should be, and the pattern that finds it with any figures. */
@@ -142,5 +141,5 @@ export function rewritten(file, text, all = claims) {
   return all
     .flatMap(sentences)
     .filter((one) => one.file === file)
-    .reduce((page, { text: right, pattern }) => page.replace(pattern, () => right), text);
+    .reduce((before, { text: right, pattern }) => before.replace(pattern, () => right), text);
 }

@@ -37,7 +37,7 @@ export function keptClaims() {
   return measurable.map(({ claim, kept, told }) => {
     const { command, date, machine, result } = rowsNamed(kept);
     const on = `${machine.processor}, ${machine.cores} cores, ${date.slice(0, 10)}`;
-    return { claim, on, command, source: 'measured', ...told(result) };
+    return Object.assign({ claim, on, command, source: 'measured' }, told(result));
   });
 }
 
@@ -48,13 +48,8 @@ export function measuredClaims({ python, quick }) {
     const isPython = argv[0].endsWith('.py');
     const found = ran(isPython ? python : process.execPath, argv);
     const command = `${isPython ? 'python' : 'node'} ${argv.join(' ')}`;
-    return {
-      claim,
-      on,
-      command,
-      source: 'measured',
-      ...(found === undefined ? notMeasured : told(found)),
-    };
+    const figures = found === undefined ? notMeasured : told(found);
+    return Object.assign({ claim, on, command, source: 'measured' }, figures);
   });
 }
 
