@@ -22,6 +22,7 @@ const takes = {
   median,
   farthest: (values) => Math.max(...values.map(Math.abs)),
   'median error': (values) => median(values.map(Math.abs)),
+  '95th percentile': (values) => reachedBy(values.map(Math.abs), 0.95),
   '90th percentile': (values) => reachedBy(values.map(Math.abs), 0.9),
 };
 
@@ -60,12 +61,14 @@ function resolve(from, path) {
   return resolve(found[0], rest);
 }
 
-function valueOf(rows, { of, take, over }) {
+function valueOf(rows, { of, take, over, minus = 0, sum }) {
   const taken = (path) => {
     const value = resolve(rows, path);
     return take ? takes[take](value.filter((one) => one !== null)) : value;
   };
-  return over === undefined ? taken(of) : taken(of) / taken(over);
+  if (sum !== undefined) return takes.sum(sum.map(taken));
+  if (over !== undefined) return taken(of) / taken(over) - minus;
+  return taken(of);
 }
 
 /** As it is written: `{"digits": 1, "times": 100}` is a share in per cent; `"plain": true` leaves out commas. */
