@@ -1,7 +1,7 @@
 // Ten million samples through adaptiveBatches, beside a plain loop of fixed batches over the same
 // samples, turn by turn, in the process' own time; and the memory it takes on the way.
 //
-//   npm run build && npm run bench:batches [-- --samples 10000000] [--rounds 3] [--json]
+//   npm run build && npm run bench batches [-- --samples 10000000] [--rounds 3] [--json]
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

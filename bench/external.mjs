@@ -3,7 +3,7 @@
 //   npm run build && node bench/external.mjs [--json]
 //
 // All by formula: tracing each would need the versions of its source. What a source does that a formula
-// does not know (torch.compile, a loss in chunks) stands beside the difference. `bench:cards` has the
+// does not know (torch.compile, a loss in chunks) stands beside the difference. `bench cards` has the
 // rows of xMem, traced. It prints a rule of thumb beside each: 4 bytes a parameter for weights,
 // gradients and two states (2 in 16 bits), with nothing for activations.
 import { readFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 // How the forecast does on what a real GPU did, beside least squares over 15 s with a horizon of
 // 30 s, which is what Prometheus' predict_linear does, in the same run.
 //
-//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh|newest]
+//   npm run bench forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh|newest]
 //
 // `--growth` takes the series of truth/growth-traces instead: those with the numbers 0 and 1 are
 // `used`, those with 2 and 3 were kept aside while the forecast was made, those with 4 and 5 are

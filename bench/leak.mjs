@@ -4,7 +4,7 @@
 // them, those with 4 and 5 were recorded after that, and one rule was mended after them. Nothing was
 // learnt from those with 6 and 7.
 //
-//   npm run bench:leak [-- --json]
+//   npm run bench leak [-- --json]
 import { readdirSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';

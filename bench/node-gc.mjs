@@ -1,7 +1,7 @@
 // Pauses of Node's garbage collector in a TypeScript program with many objects, with and without what
 // `plimsoll optimize` advises, each in a process of its own, turn by turn.
 //
-//   npm run bench:node-gc [-- --rounds 5] [--steps 20000] [--json]
+//   npm run bench node-gc [-- --rounds 5] [--steps 20000] [--json]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

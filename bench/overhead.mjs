@@ -2,7 +2,7 @@
 // without it, turn by turn. The job is any that prints a line "step_ms NUMBER" at its end; without
 // one, a job of this machine's processor. On a GPU:
 //
-//   npm run build && npm run bench:overhead [-- --rounds 5] [--json] [-- python train.py]
+//   npm run build && npm run bench overhead [-- --rounds 5] [--json] [-- python train.py]
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

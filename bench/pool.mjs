@@ -1,7 +1,7 @@
 // Buffers that are taken, filled and given back: `ArrayBufferPool` beside plain `new ArrayBuffer` and
 // `Buffer.allocUnsafe`, each in a process of its own, turn by turn.
 //
-//   npm run build && npm run bench:pool [-- --rounds 5] [--json]
+//   npm run build && npm run bench pool [-- --rounds 5] [--json]
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

@@ -1,11 +1,11 @@
 // Estimates that were written down before the runs that they are held against.
 //
 //   npm run build && node bench/proof.mjs --estimate   estimates the cases of bench/fresh/proof-cases.json
-//   python3 bench/gpu/measure_cases.py bench/fresh/proof-cases.json --output bench/results/proof-cases.json
+//   python3 bench/gpu/measure_cases.py bench/fresh/proof-cases.json --output FILE, its set in rows/cases.json
 //   node bench/proof.mjs                               holds the one against the other
 //
 // Ends with exit code 1 when a target is missed. Estimates are not made again once runs were measured.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { findGpu } from '../dist/estimate/cards/gpus.js';
@@ -18,8 +18,8 @@ import { benchPython, Traces } from './accuracy/traces.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const listed = here('fresh/proof-cases.json');
-const written = here('results/proof-estimates.json');
-const measured = here('results/proof-cases.json');
+const written = here('results/rows/estimates.json');
+const measured = here('results/rows/cases.json');
 const folders = {
   configs: [here('fresh/configs'), ...truthFolders.configs],
   scripts: [here('fresh/scripts'), ...truthFolders.scripts],
@@ -30,8 +30,12 @@ const { values } = parseArgs({ options: { estimate: { type: 'boolean', default: 
 if (values.estimate) await writeEstimates();
 else compare();
 
+function keptIn(file) {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
 async function writeEstimates() {
-  if (existsSync(measured)) throw new Error(`${measured} exists: the runs were measured already.`);
+  if (keptIn(measured).proof) throw new Error(`${measured}#proof: the runs were measured already.`);
   const traces = new Traces(benchPython());
   const gpu = findGpu(tracedGpu);
   const cases = casesOf(JSON.parse(readFileSync(listed, 'utf8')), folders);
@@ -40,15 +44,15 @@ async function writeEstimates() {
     const { peak, interval } = await tracedEstimate(trace, gpu);
     return { id, torch: trace.torch, peak, interval };
   });
-  const document = { estimatedAt: new Date().toISOString(), gpu: gpu.name, estimates };
-  writeFileSync(written, `${JSON.stringify(document, undefined, 1)}\n`);
+  const proof = { estimatedAt: new Date().toISOString(), gpu: gpu.name, estimates };
+  writeFileSync(written, `${JSON.stringify({ ...keptIn(written), proof }, undefined, 1)}\n`);
   console.log(`${estimates.length} estimates are in ${written}.`);
 }
 
 function compare() {
-  const { estimatedAt, estimates } = JSON.parse(readFileSync(written, 'utf8'));
+  const { estimatedAt, estimates } = keptIn(written).proof;
   const byId = new Map(estimates.map((one) => [one.id, one]));
-  const cases = readCases(measured, folders);
+  const cases = readCases(`${measured}#proof`, folders);
   const failures = estimates
     .filter(({ id }) => !cases.some((one) => one.id === id))
     .map(({ id }) => ({ id, why: 'it was not measured' }));

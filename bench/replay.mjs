@@ -1,6 +1,6 @@
 // Replays a million rows, beside reading the same file with JSON.parse, in the same run.
 //
-//   npm run bench:replay [-- --rows 1000000]
+//   npm run bench replay [-- --rows 1000000]
 import { parseArgs } from 'node:util';
 import { parseRecordedTrace } from '../dist/device/recorded-trace.js';
 import { replayTrace } from '../dist/watch/diagnosis/replay.js';

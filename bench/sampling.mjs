@@ -1,6 +1,6 @@
 // What seeing memory costs. Run it on a machine with an NVIDIA GPU and a C compiler:
 //
-//   npm run build && npm run bench:sampling [-- --json]
+//   npm run build && npm run bench sampling [-- --json]
 //   ./runtime/node bench/sampling.mjs        (in an archive made with --with-bench)
 //
 // Without a GPU the reading and the watching of it are left out, and the output says so. The host is

@@ -1,6 +1,6 @@
 // What `plimsoll --version` costs beside bare Node, in the same run, turn by turn.
 //
-//   npm run bench:startup [-- --rounds 60] [--json]
+//   npm run bench startup [-- --rounds 60] [--json]
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

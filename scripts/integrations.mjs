@@ -122,7 +122,7 @@ function report(all) {
     .split('\n')
     .filter((word) => /^(torch|transformers|accelerate)==/.test(word));
   const text = [
-    '# Trainers in the versions that people have',
+    '# Trainers in other versions',
     '',
     `${day}, Node ${process.version}, ${process.platform}-${process.arch}; base: ${pinned.join(', ')}. Made by \`npm run test:integrations\`: real trainings of small models on the CPU, ${failures} of them with injected failures for each row.`,
     '',
@@ -132,5 +132,5 @@ function report(all) {
     ...environments.slice(all.length).map((one) => line([one, 'not run', '', ''])),
     '',
   ].join('\n');
-  writeFileSync(join(root, 'bench', 'results', `${day}-integrations.md`), text);
+  writeFileSync(join(root, 'bench', 'results', 'integrations.md'), text);
 }

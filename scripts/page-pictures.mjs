@@ -1,5 +1,5 @@
-// Makes the pictures of docs/dashboard.md: every page of the dashboard, and the reports, on a desk and on a
-// phone, in light and dark. A real server with a simulated GPU runs real programs. Needs Chromium.
+// Makes the pictures of docs/dashboard.md: every page of the dashboard, and the reports, in the looks
+// that the page shows. A real server with a simulated GPU runs real programs. Needs Chromium.
 //
 //   npm run build && npm run page-pictures [-- NAME ...]
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';

@@ -9,7 +9,7 @@ import { root } from './support/project-files.js';
 
 /**
  * Kinds that python/tests/tracing/test_recorded_runs.py has not, the quickest of each; all are held against
- * the truth by `npm run bench:accuracy`.
+ * the truth by `npm run bench accuracy`.
  */
 const sample = [
   { id: 'bert-base/infer/b2/s512/amp-bf16', off: 0.005 },

@@ -1,7 +1,52 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { claims, differences, rewritten, rowsNamed, sentences } from '../bench/claims/figures.mjs';
+import { keptClaims } from '../bench/claims/measured.mjs';
 import { reached, recordedClaims } from '../bench/claims/recorded.mjs';
 import { root } from './support/project-files.js';
+
+const page = (file: string): string => readFileSync(`${root}${file}`, 'utf8');
+
+function otherDigit(text: string): string {
+  return text.replace(/\d/, (digit) => String((Number(digit) + 1) % 10));
+}
+
+describe('the figures of README and docs', () => {
+  it('are those of the kept rows', () => {
+    expect(differences()).toEqual([]);
+  });
+
+  it('have rows that say when and how they were made', () => {
+    for (const { id, rows } of claims) {
+      const { date, command, tables } = rowsNamed(rows);
+      for (const one of Object.values(tables ?? {})) {
+        expect(one.date, `${rows}: date`).toMatch(/^2026-\d\d-\d\d$/);
+        expect(page(`bench/results/${one.page}`)).toMatch(/^# /);
+      }
+      if (tables === undefined) {
+        expect(date, `${id}: date`).toMatch(/^2026-\d\d-\d\d/);
+        expect(command, `${id}: command`).toMatch(/^\S+ \S+/);
+      }
+    }
+    expect(new Set(claims.map(({ id }) => id)).size).toBe(claims.length);
+  });
+
+  it('are found where one digit is another, and written again', () => {
+    const files = [...new Set(claims.flatMap(({ stated }) => stated.map((one) => one.in)))];
+    expect(files).toContain('README.md');
+    for (const claim of claims) {
+      for (const { file, text, parts } of sentences(claim)) {
+        const first = parts.find(({ isFigure }) => isFigure);
+        const changed = parts.map((part) => (part === first ? otherDigit(part.text) : part.text));
+        const right = page(file);
+        const wrong = right.replaceAll(text, changed.join(''));
+        const found = differences([claim], (path) => (path === file ? wrong : page(path)));
+        expect(found.length, `${claim.id}: ${text}`).toBeGreaterThan(0);
+        expect(rewritten(file, wrong, [claim]) === right, `${claim.id}: ${text}`).toBe(true);
+      }
+    }
+  });
+});
 
 describe('bench/claims', () => {
   it('says reached only where every case reaches the claim', () => {
@@ -32,14 +77,12 @@ describe('bench/claims', () => {
 
   it('stands in docs/coming-from.md as it was measured, reached or not', () => {
     const cells = (line: string) => line.split('|').map((cell) => cell.trim());
-    const measured = readFileSync(`${root}bench/results/2026-11-16-claims.md`, 'utf8')
-      .split('\n')
-      .map(cells)
-      .filter(([, , , verdict = '']) => /^(reached|in part|not reached)/.test(verdict))
-      .map((row) => row.slice(1, 4));
-    const [, shown = ''] = readFileSync(`${root}docs/coming-from.md`, 'utf8').split(
-      '## Their figures, measured',
-    );
+    const measured = [...recordedClaims(), ...keptClaims()].map(({ claim, ours, verdict }) => [
+      claim,
+      ours,
+      verdict,
+    ]);
+    const [, shown = ''] = page('docs/coming-from.md').split('## Their figures, measured');
     const rows = shown
       .split('\n')
       .filter((line) => line.startsWith('| '))

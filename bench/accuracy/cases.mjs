@@ -11,10 +11,13 @@ const visionNames = { mobilenet_v3: 'mobilenet_v3_large' };
 
 /**
  * Reads `{results: [{id, model, mode, batch, seq, ..}]}`. Where a result does not say what its model
- * is (`source`: config, script or torchvision), a file of its name in the folders does.
+ * is (`source`: config, script or torchvision), a file of its name in the folders does. `FILE#SET` is one set of a file
+ * that has several.
  */
-export function readCases(file, folders) {
-  const { results } = JSON.parse(readFileSync(file, 'utf8'));
+export function readCases(name, folders) {
+  const [file, set] = name.split('#');
+  const kept = JSON.parse(readFileSync(file, 'utf8'));
+  const { results } = set === undefined ? kept : kept[set];
   // A run that did not finish has no peak to hold anything against.
   return casesOf(
     results.filter(({ peak_reserved: reserved }) => Number.isInteger(reserved)),

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const file = (name) => fileURLToPath(new URL(`../results/${name}`, import.meta.url));
+const file = (name) => fileURLToPath(new URL(`../results/rows/${name}`, import.meta.url));
 const percent = (share) => `${share > 0 ? '+' : ''}${Math.round(share * 100)} %`;
 
 /** How far a claim is reached: everywhere, in some of the cases, or nowhere. */
@@ -13,7 +13,7 @@ export function reached(values, isReached) {
 }
 
 export function recordedClaims() {
-  const found = JSON.parse(readFileSync(file('2026-11-16-h200-claims.json'), 'utf8'));
+  const found = JSON.parse(readFileSync(file('gpu-claims.json'), 'utf8'));
   const on = `${found.device}, torch ${found.torch}, ${found.date}`;
   const command = 'python3 bench/gpu/claims/measure.py';
   const how = { on, command, source: 'measured' };
@@ -87,13 +87,13 @@ function outOfMemory({ outOfMemory: rows }, how) {
   ];
 }
 
-/** The table of what debug settings cost: `| settings | model | ms a step | 1.38 x |`. */
+/** Which settings, which model, how many times as long a step took. */
 function environment() {
-  const name = '2026-11-16-h200-debug-environment.md';
-  const text = readFileSync(file(name), 'utf8');
-  const rows = [...text.matchAll(/^\| (.+?) \| (\w+) \| [\d.]+ \| ([\d.]+) x \|$/gm)];
+  const { rows } = JSON.parse(readFileSync(file('tables.json'), 'utf8')).tables[
+    'debug-environment/1'
+  ];
   const of = (settings) =>
-    rows.filter(([, one]) => one === settings).map(([, , model, times]) => [model, Number(times)]);
+    rows.filter(([one]) => one === settings).map(([, model, , times]) => [model, times]);
   const blocking = of('`CUDA_LAUNCH_BLOCKING=1`');
   return {
     claim: 'production against debug environment 2 to 3 x',

@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const measured = new URL('../results/rank-programs.json', import.meta.url);
+const measured = new URL('../results/rows/ranks.json', import.meta.url);
 /** The farthest that reserved memory may be off. */
 const maxDistance = 0.05;
 

@@ -21,7 +21,11 @@ export function viewsOf(server, jobs) {
         await page.getByRole('heading', { name: 'Sign in' }).waitFor();
       },
     },
-    { name: 'overview', open: at('', (page) => page.locator('a[data-row]').first().waitFor()) },
+    {
+      name: 'overview',
+      shown: ['desk-light', 'desk-dark', 'phone-light'],
+      open: at('', (page) => page.locator('a[data-row]').first().waitFor()),
+    },
     {
       name: 'queue',
       from: '#jobs-title',

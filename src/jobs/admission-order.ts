@@ -3,7 +3,7 @@ import type { Room } from './placement.js';
 import type { RunningJob, WaitingJob } from './types.js';
 
 /**
- * What a job may be ahead of its turn, in seconds; found with `npm run bench:packing` on seeds 1 to 30
+ * What a job may be ahead of its turn, in seconds; found with `npm run bench packing` on seeds 1 to 30
  * and judged on 80 others. Together they are less than one step of priority: a job that waits longer than
  * that cannot be overtaken by anybody new, however large.
  */

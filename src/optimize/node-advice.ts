@@ -19,9 +19,9 @@ export interface NodeProgram {
 const nearlyFull = 0.8;
 /** Of the host: the rest is for buffers outside of the heap, and for others. */
 const hostShare = 0.75;
-/** In MiB; the default is 16. 128 gained more in some runs of `npm run bench:node-gc`, for twice the memory. */
+/** In MiB; the default is 16. 128 gained more in some runs of `npm run bench node-gc`, for twice the memory. */
 const semiSpace = 64;
-/** Of `npm run bench:node-gc`, as in docs/optimize.md. */
+/** Of `npm run bench node-gc`, as in docs/optimize.md. */
 const youngSaving = '27 %';
 /** New objects take up to three semi-spaces: of a smaller host that would be too much. */
 const leastHostBytes = 4 * GiB;

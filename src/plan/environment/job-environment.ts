@@ -23,7 +23,7 @@ export interface EnvironmentChange {
   readonly reason: string;
 }
 
-/** How many times as long a step took on an H200 (bench/results/2026-11-16-h200-debug-environment.md), by model. */
+/** How many times as long a step took on an H200 (bench/results/environment.md), by model. */
 export const measuredCosts: Readonly<
   Record<string, { readonly low: number; readonly high: number }>
 > = {

@@ -1,0 +1,3 @@
+import type { Claim } from './recorded.mjs';
+
+export function keptClaims(): readonly Claim[];
