@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { tracedEstimate, tracedGpu } from '../dist/estimate/trace/traced-estimate.js';
-import { readCases, truthFolders } from './accuracy/cases.mjs';
+import { caseFolders, readCases } from './accuracy/cases.mjs';
 import { missed, rowOf, summary } from './accuracy/figures.mjs';
 import { inParallel } from './accuracy/parallel.mjs';
 import { asMarkdown, asText } from './accuracy/tables.mjs';
@@ -30,10 +30,7 @@ const { values } = parseArgs({
   },
 });
 
-const folders = {
-  configs: [...values.configs, ...truthFolders.configs],
-  scripts: [...values.scripts, ...truthFolders.scripts],
-};
+const folders = caseFolders(values);
 const cases = readCases(values.cases, folders).filter(({ id }) => id.includes(values.only));
 const traces = new Traces(values.python);
 const gpu = findGpu(tracedGpu);

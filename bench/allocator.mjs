@@ -4,19 +4,20 @@
 //   npm run build && node bench/allocator.mjs [--rounds 15] [--json]
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { gunzipSync } from 'node:zlib';
 import { replay } from '../dist/estimate/trace/event-replay.js';
 import { EventStreamBuilder, eventKind } from '../dist/estimate/trace/event-stream.js';
 import { parseRecordedRun } from '../dist/estimate/trace/recorded-events.js';
 import { replaySimply } from './allocator/simple.mjs';
 import { median } from './statistics.mjs';
 import { threadMilliseconds } from './thread-time.mjs';
+import { truthFolder } from './truth.mjs';
 
 const targets = { eventsPerSecond: 3e6, stepMs: 50 };
 /** So short a piece of work is timed so often at once. */
 const repeats = 50;
-const sevenBillion = 'llama-2-7b_train_b4_s512_bf16_sgd.json.gz';
+const sevenBillion = 'llama-2-7b_train_b4_s512_bf16_sgd.json';
 
 const { values } = parseArgs({
   options: {
@@ -26,8 +27,8 @@ const { values } = parseArgs({
   },
 });
 
-const folder = new URL('truth/events/', import.meta.url);
-const load = (name) => parseRecordedRun(gunzipSync(readFileSync(new URL(name, folder))).toString());
+const folder = join(truthFolder('events'), 'known');
+const load = (name) => parseRecordedRun(readFileSync(join(folder, name), 'utf8'));
 
 if (values.child) console.log(timeStepOnce());
 else measure(Number(values.rounds));

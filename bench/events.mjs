@@ -1,5 +1,5 @@
 // Whether a trace asks for what the real run asked for: the same sizes in the same order, for each
-// of the recorded runs in truth/events. Sizes are as the allocator rounds them.
+// of the recorded runs in the set `events` of truth/. Sizes are as the allocator rounds them.
 //
 //   npm run build && node bench/events.mjs [--only TEXT] [--python PROGRAM] [--json]
 //     [--cases FILE --events FOLDER --configs FOLDER --scripts FOLDER]
@@ -9,17 +9,18 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { blockSizeFor } from '../dist/estimate/allocator/sizes.js';
-import { caseNamed, readCases, truthFolders } from './accuracy/cases.mjs';
+import { caseFolders, caseNamed, readCases } from './accuracy/cases.mjs';
 import { percent } from './accuracy/figures.mjs';
 import { inParallel } from './accuracy/parallel.mjs';
 import { sharedInOrder } from './accuracy/sequence.mjs';
 import { benchPython, Traces } from './accuracy/traces.mjs';
+import { truthFolder } from './truth.mjs';
 
 const truth = fileURLToPath(new URL('truth/', import.meta.url));
 const { values } = parseArgs({
   options: {
     cases: { type: 'string', default: `${truth}peaks.json` },
-    events: { type: 'string', default: `${truth}events` },
+    events: { type: 'string' },
     configs: { type: 'string', multiple: true, default: [] },
     scripts: { type: 'string', multiple: true, default: [] },
     only: { type: 'string', default: '' },
@@ -28,13 +29,11 @@ const { values } = parseArgs({
   },
 });
 
-const cases = readCases(values.cases, {
-  configs: [...values.configs, ...truthFolders.configs],
-  scripts: [...values.scripts, ...truthFolders.scripts],
-});
+const cases = readCases(values.cases, caseFolders(values));
 const traces = new Traces(values.python);
+const folder = values.events ?? join(truthFolder('events'), 'known');
 // A folder may hold recordings of more than one list of cases.
-const files = readdirSync(values.events).filter(
+const files = readdirSync(folder).filter(
   (file) => file.includes(values.only) && caseNamed(cases, file) !== undefined,
 );
 const results = await inParallel(2, files, async (file) => {
@@ -47,7 +46,8 @@ else for (const result of results) console.log(line(result));
 
 /** What was asked for, without what importing torchaudio asked for in that process. */
 function recorded(file) {
-  const run = JSON.parse(gunzipSync(readFileSync(join(values.events, file))).toString());
+  const content = readFileSync(join(folder, file));
+  const run = JSON.parse((file.endsWith('.gz') ? gunzipSync(content) : content).toString());
   return run.events
     .filter(([kind, , , stack]) => kind === 'alloc' && !run.stacks[stack].includes('kaldi.py'))
     .map(([, , bytes, stack]) => ({ bytes, by: run.stacks[stack].split(' < ')[0] }));

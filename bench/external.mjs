@@ -14,6 +14,7 @@ import { readModel } from '../dist/model/read-model.js';
 import { answerEstimate } from '../dist/plan/answers/answer-estimate.js';
 import { fieldWording } from '../dist/plan/answers/wording.js';
 import { median } from './statistics.mjs';
+import { truthFolder } from './truth.mjs';
 
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
@@ -41,7 +42,7 @@ if (values.json) console.log(JSON.stringify({ summary, rows }, undefined, 2));
 else print();
 
 async function compared({ request, config, publishedBytes, figure, ...row }) {
-  const model = file(`truth/external/${config}.json`);
+  const model = `${truthFolder('cases')}external/${config}.json`;
   try {
     const { peak } = await answerEstimate({ ...request, model, method: 'formula' }, machine);
     const bytes = peak[`${figure}Bytes`];

@@ -3,16 +3,17 @@
 //
 //   npm run bench forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh|newest]
 //
-// `--growth` takes the series of truth/growth-traces instead: those with the numbers 0 and 1 are
+// `--growth` takes the set `series` of truth/ instead: those with the numbers 0 and 1 are
 // `used`, those with 2 and 3 were kept aside while the forecast was made, those with 4 and 5 are
 // `fresh`, and those with 6 and 7 `newest`: both were recorded after it was last changed.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { gunzipSync } from 'node:zlib';
 import { drawTraces } from './forecast/chart.mjs';
 import { leastSquares } from './forecast/least-squares.mjs';
 import { ours } from './forecast/ours.mjs';
 import { median } from './statistics.mjs';
+import { truthFolder, truthPlace } from './truth.mjs';
 
 const leadSeconds = 5;
 /** They run out of memory all at once, without a sign. */
@@ -29,13 +30,12 @@ const { values } = parseArgs({
 const half = { used: /-[01]\./, aside: /-[23]\./, fresh: /-[45]\./, newest: /-[67]\./ }[
   values.growth
 ];
-const folder = new URL(half ? 'truth/growth-traces/' : 'truth/traces/', import.meta.url);
+const folder = half ? truthFolder('series') : join(truthPlace, 'traces');
 const traces = readdirSync(folder)
   .filter((file) => !half || half.test(file))
   .map((file) => {
-    const content = readFileSync(new URL(file, folder));
-    const text = (file.endsWith('.gz') ? gunzipSync(content) : content).toString('utf8');
-    return Object.assign(JSON.parse(text), { name: file.replace(/\.json.*/, '') });
+    const text = readFileSync(join(folder, file), 'utf8');
+    return Object.assign(JSON.parse(text), { name: file.replace('.json', '') });
   });
 
 if (values.chart) {

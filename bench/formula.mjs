@@ -11,7 +11,7 @@ import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { formulaEstimate } from '../dist/estimate/formula/formula-estimate.js';
 import { Failure } from '../dist/failure.js';
 import { readModel } from '../dist/model/read-model.js';
-import { readCases, truthFolders } from './accuracy/cases.mjs';
+import { caseFolders, readCases } from './accuracy/cases.mjs';
 import { rowOf, summary } from './accuracy/figures.mjs';
 import { asText, missed } from './formula/table.mjs';
 
@@ -28,10 +28,7 @@ const { values } = parseArgs({
   },
 });
 
-const folders = {
-  configs: [...values.configs, ...truthFolders.configs],
-  scripts: [...values.scripts, ...truthFolders.scripts],
-};
+const folders = caseFolders(values);
 const gpu = findGpu('h200');
 const rows = [];
 const refused = [];

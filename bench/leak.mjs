@@ -6,15 +6,16 @@
 //
 //   npm run bench leak [-- --json]
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { gunzipSync } from 'node:zlib';
 import { mannKendall } from './leak/mann-kendall.mjs';
 import { judge } from './leak/verdicts.mjs';
+import { truthFolder } from './truth.mjs';
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
-const folder = new URL('truth/growth-traces/', import.meta.url);
+const folder = truthFolder('series');
 const traces = readdirSync(folder).map((file) =>
-  JSON.parse(gunzipSync(readFileSync(new URL(file, folder))).toString('utf8')),
+  JSON.parse(readFileSync(join(folder, file), 'utf8')),
 );
 const withinSeconds = 30;
 /** Readings come every 0.1 s, some milliseconds late. */

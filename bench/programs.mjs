@@ -2,7 +2,7 @@
 //
 //   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--at-once N] [--cores N] [--json]
 //
-// FOLDER holds measured.json and the programs. Answers are kept in build/programs, by a hash of all they
+// FOLDER holds measured.json and the programs; as a rule they are those of truth/programs.tsv. Answers are kept in build/programs, by a hash of all they
 // depend on. A program whose packages this Python lacks is left out, and named. `--at-once N` estimates N
 // programs at a time, each bound to cores of its own (taskset), for machines with many: to two, or as many
 // as `--cores` says. Ends with exit code 1 when a target is missed.
@@ -17,16 +17,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { benchPython } from './accuracy/traces.mjs';
+import { truthFolder, truthRows } from './truth.mjs';
 
 const targets = { median: 0.01, ninetieth: 0.05, held: 0.95, seconds: 30, bytes: 2 * 2 ** 30 };
 const command = fileURLToPath(new URL('../bin/plimsoll.js', import.meta.url));
 
 const { values } = parseArgs({
   options: {
-    programs: {
-      type: 'string',
-      default: fileURLToPath(new URL('truth/programs', import.meta.url)),
-    },
+    programs: { type: 'string' },
     only: { type: 'string', default: '' },
     python: { type: 'string', default: benchPython() },
     'at-once': { type: 'string', default: '1' },
@@ -58,7 +56,8 @@ const kept = join(root, 'build', 'programs');
 mkdirSync(kept, { recursive: true });
 const ground = groundHash();
 
-const { programs } = JSON.parse(readFileSync(join(values.programs, 'measured.json'), 'utf8'));
+const folderOfAll = values.programs ?? truthFolder('programs');
+const programs = values.programs ? measuredIn(values.programs) : measuredHere();
 const rows = [];
 const leftOut = [];
 const waiting = programs.filter(({ name }) => name.includes(values.only));
@@ -114,6 +113,20 @@ async function estimateWaiting(place) {
   }
 }
 
+function measuredIn(folder) {
+  return JSON.parse(readFileSync(join(folder, 'measured.json'), 'utf8')).programs;
+}
+
+function measuredHere() {
+  return truthRows('programs').map((row) => ({
+    name: row.name,
+    folder: row.set,
+    argv: row.arguments.split(' '),
+    allocatedBytes: Number(row.allocated_bytes),
+    reservedBytes: Number(row.reserved_bytes),
+  }));
+}
+
 function wholeNumber(name, most) {
   const value = Number(values[name]);
   if (!Number.isInteger(value) || value < 1 || value > most) {
@@ -155,7 +168,7 @@ async function keptOrMeasured(program, place) {
 
 /** A program's own code: one file, or those of the package that follows `-m`. */
 function textOf({ folder, argv: [first, second] }) {
-  const place = join(values.programs, folder);
+  const place = join(folderOfAll, folder);
   if (first !== '-m') return readFileSync(join(place, first), 'utf8');
   const files = readdirSync(join(place, second)).filter((file) => file.endsWith('.py'));
   return files.toSorted(byName).map((file) => readFileSync(join(place, second, file), 'utf8'));
@@ -180,7 +193,7 @@ async function measure({ name, folder, argv, allocatedBytes, reservedBytes }, pl
   ];
   const output = await outputOf(
     [...bound, values.python, '-c', measurer, process.execPath, command, ...asked],
-    join(values.programs, folder),
+    join(folderOfAll, folder),
   );
   const seconds = (performance.now() - started) / 1000;
   const [status, stdout, stderr, bytes, processorSeconds] = JSON.parse(output);

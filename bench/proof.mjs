@@ -1,7 +1,7 @@
 // Estimates that were written down before the runs that they are held against.
 //
-//   npm run build && node bench/proof.mjs --estimate   estimates the cases of bench/fresh/proof-cases.json
-//   python3 bench/gpu/measure_cases.py bench/fresh/proof-cases.json --output FILE, its set in rows/cases.json
+//   npm run build && node bench/proof.mjs --estimate   estimates the cases of the list `proof` of truth/cases
+//   python3 bench/gpu/measure_cases.py proof --output FILE, its set in rows/cases.json
 //   node bench/proof.mjs                               holds the one against the other
 //
 // Ends with exit code 1 when a target is missed. Estimates are not made again once runs were measured.
@@ -10,20 +10,18 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { tracedEstimate, tracedGpu } from '../dist/estimate/trace/traced-estimate.js';
-import { casesOf, readCases, truthFolders } from './accuracy/cases.mjs';
+import { caseFolders, casesOf, readCases } from './accuracy/cases.mjs';
 import { percent, rowOf, summary } from './accuracy/figures.mjs';
 import { inParallel } from './accuracy/parallel.mjs';
 import { asText } from './accuracy/tables.mjs';
 import { benchPython, Traces } from './accuracy/traces.mjs';
+import { truthFolder } from './truth.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const listed = here('fresh/proof-cases.json');
+const listed = `${truthFolder('cases')}lists/proof.json`;
 const written = here('results/rows/estimates.json');
 const measured = here('results/rows/cases.json');
-const folders = {
-  configs: [here('fresh/configs'), ...truthFolders.configs],
-  scripts: [here('fresh/scripts'), ...truthFolders.scripts],
-};
+const folders = caseFolders();
 const targets = { p95: 0.02, insideShare: 0.95, width: 0.04 };
 
 const { values } = parseArgs({ options: { estimate: { type: 'boolean', default: false } } });

@@ -18,6 +18,7 @@ import { caseOf, dividedBytes } from './sharded/cases.mjs';
 import { isLargeMet, largeLine, largeRow } from './sharded/large.mjs';
 import { areProgramsMet, programLines, programRows } from './sharded/programs.mjs';
 import { publishedLines, publishedRows } from './sharded/published.mjs';
+import { truthFolder } from './truth.mjs';
 
 const targets = { reservedMedian: 0.01, reservedP95: 0.05, allocatedMedian: 0.003 };
 const file = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -36,6 +37,7 @@ const { values } = parseArgs({
 const some = values.large || values.published || values.programs;
 const chosen = values.only !== '' || values.cases !== file('truth/sharded.json');
 const truth = some ? { results: [] } : JSON.parse(readFileSync(values.cases, 'utf8'));
+const configs = `${truthFolder('cases')}sharded-configs/`;
 const gpu = findGpu('h200');
 const traces = new Traces(benchPython());
 const runs = truth.results.filter(({ id }) => id.includes(values.only));
@@ -73,7 +75,7 @@ else {
 process.exitCode = good ? 0 : 1;
 
 async function measure(run) {
-  const { source, workload } = caseOf(run, file('truth/sharded-configs/'));
+  const { source, workload } = caseOf(run, configs);
   try {
     const trace = await traces.trace(source, workload, gpu);
     const { peak, interval } = await tracedEstimate(trace, gpu, workload.parallel);

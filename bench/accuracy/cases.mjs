@@ -3,9 +3,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withoutPythonNumbers } from '../../dist/model/config/python-json.js';
+import { truthFolder, truthPlace } from '../truth.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const truth = fileURLToPath(new URL('../truth/', import.meta.url));
 /** Names in truth/peaks.json that torchvision writes in full. */
 const visionNames = { mobilenet_v3: 'mobilenet_v3_large' };
 
@@ -39,12 +39,21 @@ export function casesOf(runs, folders) {
   });
 }
 
-/** The folders of the runs in truth/. */
-export const truthFolders = { configs: [join(truth, 'configs')], scripts: [here] };
+/** The folders of the runs in truth/peaks.json. */
+export const truthFolders = { configs: [join(truthPlace, 'configs')], scripts: [here] };
 
-/** The case of truth/events with this name. */
+/** Where models and scripts are looked for: in the folders named, in those of truth/cases, and in `truthFolders`. */
+export function caseFolders({ configs = [], scripts = [] } = {}) {
+  const cases = truthFolder('cases');
+  return {
+    configs: [...configs, join(cases, 'configs'), ...truthFolders.configs],
+    scripts: [...scripts, join(cases, 'scripts'), ...truthFolders.scripts],
+  };
+}
+
+/** The case of a recorded run, by the name of its file. */
 export function caseNamed(cases, eventFile) {
-  const name = eventFile.replace('.json.gz', '');
+  const name = eventFile.replace(/\.json(\.gz)?$/, '');
   return cases.find(({ id }) => id.replaceAll('/', '_') === name);
 }
 

@@ -1,7 +1,6 @@
 """Peaks of real runs on a GPU, each in a fresh process: what estimates are held against.
 
-    python3 bench/gpu/measure_cases.py bench/fresh/cases.json --configs bench/fresh/configs \
-        --scripts bench/fresh/scripts --output fresh-cases.json
+    python3 bench/gpu/measure_cases.py fresh --output fresh-cases.json [--configs FOLDER --scripts FOLDER]
 
 A case names its model, mode, batch, seq, precision, optimizer and checkpointing. Four steps of:
 batch, forward, backward, optimizer step, zero_grad(set_to_none=True). The peaks count from the
@@ -21,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 from recording import Recording
+from truth import cases_of, with_folders
 
 STEPS = 4
 CASE_SECONDS = 300
@@ -296,20 +296,19 @@ def save(path, results):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("cases", nargs="?")
-    parser.add_argument("--configs", default="bench/fresh/configs")
-    parser.add_argument("--scripts", default="bench/fresh/scripts")
+    parser.add_argument("cases", nargs="?", help="a file, or a list of bench/truth/cases")
+    parser.add_argument("--configs", help="those of bench/truth/cases as a rule")
+    parser.add_argument("--scripts", help="those of bench/truth/cases as a rule")
     parser.add_argument("--output")
     parser.add_argument("--events", help="a folder for all that the allocator is asked for")
     parser.add_argument("--parallel", type=int, default=6)
     parser.add_argument("--max-batch", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = with_folders(parser.parse_args())
     if options.one:
         print(json.dumps(measure(json.loads(options.one), options)))
         return
-    with open(options.cases) as file:
-        cases = json.load(file)
+    cases = cases_of(options.cases)
     work = largest_batch if options.max_batch else in_fresh_process
     done = []
     with ThreadPoolExecutor(options.parallel) as pool:

@@ -1,12 +1,12 @@
 """What programs as they are take of a real GPU, from their start to their end, each in a process of its own.
 
-    python3 bench/gpu/measure_programs.py bench/truth/programs/fresh --output FILE [--carried FOLDER] [--parallel N]
+    python3 bench/gpu/measure_programs.py unseen/m --output FILE [--carried FOLDER] [--parallel N]
 
-Each program of the folder runs as people start it, in an empty folder that is removed afterwards; a folder with a
-`__main__.py` runs as `python -m` would run it. Packages that the machine lacks are taken from --carried. Results are
-written as they come: peaks of allocated and reserved bytes, how long it took, and how it ended. `--only NAME ...`
-chooses programs. `--events FOLDER` keeps, gzipped, all that the allocator was asked for: [action, bytes, address, the
-innermost lines of Python as numbers in `lines`].
+Each program of the folder, or of the set with this name in bench/truth, runs as people start it, in an empty folder
+that is removed afterwards; a folder with a `__main__.py` runs as `python -m` would run it. Packages that the machine
+lacks are taken from --carried. Results are written as they come: peaks of allocated and reserved bytes, how long it
+took, and how it ended. `--only NAME ...` chooses programs. `--events FOLDER` keeps, gzipped, all that the allocator
+was asked for: [action, bytes, address, the innermost lines of Python as numbers in `lines`].
 """
 
 import argparse
@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+import truth
 
 PROGRAM_SECONDS = 200
 # Runs inside the program's process: the peaks are told when it ends.
@@ -107,6 +109,8 @@ def main():
     parser.add_argument("--parallel", type=int, default=6)
     parser.add_argument("--only", nargs="+", default=[])
     given = parser.parse_args()
+    if not os.path.isdir(given.folder):
+        given.folder = os.path.join(truth.folder("programs"), given.folder)
     packages = glob.glob(os.path.join(given.folder, "*", "__main__.py"))
     paths = sorted(glob.glob(os.path.join(given.folder, "*.py")))
     paths += sorted(os.path.dirname(path) for path in packages)

@@ -1,7 +1,6 @@
 """What one rank of many takes of a real GPU, each case in a fresh process; its other ranks are pretended.
 
-    python3 bench/gpu/measure_ranks.py bench/fresh/rank-cases.json --configs bench/truth/sharded-configs \
-        --output rank-cases.json [--only TEXT] [--parallel 3]
+    python3 bench/gpu/measure_ranks.py ranks --output rank-cases.json [--configs FOLDER] [--only TEXT] [--parallel 3]
 
 Collectives of torch's "fake" group do nothing, and every allocation is real. DDP needs a group that answers,
 so it runs with NCCL and one rank: its buckets do not depend on how many ranks there are. A case has the
@@ -18,6 +17,8 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+
+from truth import cases_of, folder
 
 STEPS = 4
 # Of one case; only ends what hangs.
@@ -272,19 +273,19 @@ def alone(case, given):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("cases")
-    parser.add_argument("--configs", required=True)
+    parser.add_argument("cases", help="a file, or a list of bench/truth/cases")
+    parser.add_argument("--configs", help="sharded-configs of bench/truth/cases as a rule")
     parser.add_argument("--output", required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--case")
     given = parser.parse_args()
+    given.configs = given.configs or os.path.join(folder("cases"), "sharded-configs")
     if given.case:
         print(json.dumps(measure(json.loads(given.case), given.configs, given.device)), flush=True)
         os._exit(0)
-    with open(given.cases, encoding="utf-8") as file:
-        cases = [case for case in json.load(file) if given.only in case["id"]]
+    cases = [case for case in cases_of(given.cases) if given.only in case["id"]]
     done = []
     with ThreadPoolExecutor(given.parallel) as pool:
         for told in pool.map(lambda case: alone(case, given), cases):

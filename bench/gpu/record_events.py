@@ -1,19 +1,19 @@
 """All that the caching allocator is asked for in a few measured cases, in order, with its stacks.
 
-    python3 bench/gpu/record_events.py bench/fresh/cases.json OUTPUT_FOLDER ID [ID ...] [--configs FOLDER]
+    python3 bench/gpu/record_events.py fresh OUTPUT_FOLDER ID [ID ...] [--configs FOLDER]
 
-One gzipped file a case, in the form of bench/truth/events: from the first parameter to the end of
+One gzipped file a case, in the form of the set `events` of bench/truth: from the first parameter to the end of
 step 3, with marks between the phases; the peaks count from the mark `ready`.
 """
 
 import argparse
 import gc
-import json
 import subprocess
 import sys
 
 from measure_cases import build, run_steps
 from recording import Recording
+from truth import cases_of, with_folders
 
 STEPS = 3
 
@@ -39,11 +39,10 @@ def main():
     parser.add_argument("cases")
     parser.add_argument("output")
     parser.add_argument("ids", nargs="+")
-    parser.add_argument("--configs", default="bench/fresh/configs")
-    parser.add_argument("--scripts", default="bench/fresh/scripts")
-    options = parser.parse_args()
-    with open(options.cases) as file:
-        cases = {case["id"]: case for case in json.load(file)}
+    parser.add_argument("--configs", help="those of bench/truth/cases as a rule")
+    parser.add_argument("--scripts", help="those of bench/truth/cases as a rule")
+    options = with_folders(parser.parse_args())
+    cases = {case["id"]: case for case in cases_of(options.cases)}
     if len(options.ids) == 1:
         record(cases[options.ids[0]], options)
         return

@@ -1,10 +1,9 @@
 // Measured largest batches, as arguments of the command.
 import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { caseFolders } from '../accuracy/cases.mjs';
 
-const folders = ['../truth/configs/', '../fresh/configs/'].map((folder) =>
-  fileURLToPath(new URL(folder, import.meta.url)),
-);
+const folders = caseFolders().configs;
 
 /** The file holds the cases, or a report with `results`. */
 export function readTruth(path) {
@@ -34,6 +33,8 @@ export function readTruth(path) {
 
 /** A model without a config is one of torchvision. */
 function modelOf(name) {
-  const found = folders.map((folder) => `${folder}${name}.json`).find((path) => existsSync(path));
+  const found = folders
+    .map((folder) => join(folder, `${name}.json`))
+    .find((path) => existsSync(path));
   return found ?? `torchvision:${name}`;
 }

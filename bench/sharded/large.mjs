@@ -1,9 +1,9 @@
 // What tracing the largest job costs: Llama-3-70B on 64 ranks, beside the bare start of the same libraries.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { truthFolder } from '../truth.mjs';
 
 const command = fileURLToPath(new URL('../../bin/plimsoll.js', import.meta.url));
-const config = fileURLToPath(new URL('../truth/sharded-configs/llama-3-70b.json', import.meta.url));
 const largeTargets = { seconds: 60, bytes: 2 * 2 ** 30 };
 
 /** Waits for a command; tells its time, its processors' time, and the memory of its largest process. */
@@ -15,6 +15,7 @@ seconds = time.monotonic() - begin
 print(json.dumps([end.returncode, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, end.stdout, end.stderr[-500:]]))`;
 
 export function largeRow(python) {
+  const config = `${truthFolder('cases')}sharded-configs/llama-3-70b.json`;
   const settings =
     '--batch 1 --seq 4096 --checkpointing --gpus 64 --parallel fsdp2 --gather-precision bf16 --reduce-precision fp32 --gpu h200 --no-cache --json';
   const estimate = [process.execPath, command, 'estimate', config, '--python', python];

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { truthFolder } from '../truth.mjs';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const measured = new URL('../results/rows/ranks.json', import.meta.url);
@@ -17,9 +18,13 @@ export function programRows(python) {
 
 function programRow(python, { name, command: [launcher, ...words], ...took }) {
   const estimate = ['bin/plimsoll.js', 'estimate', '--gpu', 'h200', '--json', '--'];
+  // The rows name these models as files of the tree, in which they lay when the programs were measured.
+  const moved = words.map((word) =>
+    word.replace('bench/truth/sharded-configs', `${truthFolder('cases')}sharded-configs`),
+  );
   // The launcher that belongs to this Python.
   const PATH = `${dirname(python)}:${process.env.PATH}`;
-  const end = spawnSync(process.execPath, [...estimate, launcher, ...words], {
+  const end = spawnSync(process.execPath, [...estimate, launcher, ...moved], {
     cwd: root,
     env: { ...process.env, PATH },
     encoding: 'utf8',

@@ -1,17 +1,18 @@
 // Ranks that others measured on cards which were not measured here, beside our traces of the same settings:
 // transformers' Llama stands for their own.
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { Failure } from '../../dist/failure.js';
 import { answerEstimate } from '../../dist/plan/answers/answer-estimate.js';
 import { fieldWording } from '../../dist/plan/answers/wording.js';
+import { truthFolder, truthPlace } from '../truth.mjs';
 
-const external = (name) => fileURLToPath(new URL(`../truth/external/${name}`, import.meta.url));
+const external = (name) => join(truthFolder('cases'), 'external', name);
 /** Above it a difference needs its reason. */
 const near = 0.05;
 
 export async function publishedRows(python, only) {
-  const rows = JSON.parse(readFileSync(external('sharded.json'), 'utf8'));
+  const rows = JSON.parse(readFileSync(join(truthPlace, 'external', 'sharded.json'), 'utf8'));
   const machine = {
     environment: process.env,
     folder: process.cwd(),

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { truthFolder } from '../../truth.mjs';
 import { runPhase } from './phase.mjs';
 import { reportOf } from './report.mjs';
 import { tinyJob } from './tiny.mjs';
@@ -76,13 +77,20 @@ function commandOf(path) {
   return path.endsWith('.js') ? [process.execPath, resolve(path)] : [resolve(path)];
 }
 
+/** `cases/...` is a file of the set `cases`, anything else of this checkout. */
+function placeOf(path) {
+  return path.startsWith('cases/')
+    ? join(truthFolder('cases'), path.slice('cases/'.length))
+    : join(root, path);
+}
+
 function chosenJobs() {
   const all = JSON.parse(readFileSync(new URL('jobs.json', import.meta.url), 'utf8'));
   const wanted = values.only?.split(',');
   return all
     .filter(({ name }) => wanted === undefined || wanted.includes(name))
     .map((job) => {
-      const placed = job.path ? Object.assign(job, { path: join(root, job.path) }) : job;
+      const placed = job.path ? Object.assign(job, { path: placeOf(job.path) }) : job;
       return values.tiny ? tinyJob(placed, folder) : placed;
     });
 }

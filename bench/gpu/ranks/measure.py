@@ -11,8 +11,9 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.abspath(os.path.join(HERE, "../../.."))
-CONFIGS = os.path.join(ROOT, "bench/truth/sharded-configs")
+sys.path.insert(0, os.path.dirname(HERE))
+import truth
+
 # By name: how many ranks, and what the program is given.
 PROGRAMS = {
     "hsdp-clipped": (8, ["--machines", "2"]),
@@ -22,7 +23,7 @@ PROGRAMS = {
 
 
 def commands(folder):
-    config = os.path.join(CONFIGS, "tinyllama-1.1b.json")
+    config = os.path.join(truth.folder("cases"), "sharded-configs", "tinyllama-1.1b.json")
     for name, (world, more) in PROGRAMS.items():
         yield [
             os.path.join(HERE, "../fake_ranks.py"), "--world", str(world),
@@ -31,8 +32,7 @@ def commands(folder):
             os.path.join(HERE, "hsdp.py"), "--config", config, *more,
         ]  # fmt: skip
     yield [
-        os.path.join(HERE, "../measure_ranks.py"),
-        os.path.join(ROOT, "bench/fresh/rank-cases-tied.json"), "--configs", CONFIGS,
+        os.path.join(HERE, "../measure_ranks.py"), "ranks-tied",
         "--output", os.path.join(folder, "tied.json"), "--parallel", "2",
     ]  # fmt: skip
 

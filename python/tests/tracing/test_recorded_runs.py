@@ -1,9 +1,9 @@
 """Traces against all that a real H200's allocator was asked for in the same run."""
 
 import argparse
-import gzip
 import json
 import os
+import sys
 import unittest
 
 from tracing import PACKAGE
@@ -13,14 +13,14 @@ from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
 
 BENCH = os.path.join(os.path.dirname(PACKAGE), "bench")
-TRUTH, FRESH = os.path.join(BENCH, "truth"), os.path.join(BENCH, "fresh")
+sys.path.insert(0, os.path.join(BENCH, "gpu"))
+import truth  # noqa: E402
 
 
-def recorded(name, folder=TRUTH):
+def recorded(name, part="known"):
     """The sizes asked for, without what importing torchaudio asked for in that process."""
-    with gzip.open(
-        os.path.join(folder, "events", name + ".json.gz"), "rt", encoding="utf-8"
-    ) as file:
+    path = os.path.join(truth.folder("events"), part, name + ".json")
+    with open(path, encoding="utf-8") as file:
         run = json.load(file)
     stacks = run["stacks"]
     return [e[2] for e in run["events"] if e[0] == "alloc" and "kaldi.py" not in stacks[e[3]]]
@@ -37,7 +37,7 @@ def blocks(sizes):
 
 
 def config(name):
-    return os.path.join(TRUTH, "configs", name + ".json")
+    return os.path.join(truth.TRUTH, "configs", name + ".json")
 
 
 class RecordedRuns(unittest.TestCase):
@@ -79,17 +79,17 @@ class RecordedRuns(unittest.TestCase):
 
     def test_a_small_batch_through_a_resnet_in_float32(self):
         sizes = traced(torchvision="resnet18", batch=4, seq=224, optimizer="sgd-momentum")
-        measured = recorded("resnet18_train_b4_s224_fp32_sgd-momentum", FRESH)
+        measured = recorded("resnet18_train_b4_s224_fp32_sgd-momentum", "fresh")
         self.assertEqual(blocks(sizes), blocks(measured))
 
     def test_a_network_of_lone_channels_in_float32(self):
         sizes = traced(
-            config=os.path.join(FRESH, "configs", "convnextv2-tiny.json"),
+            config=os.path.join(truth.folder("cases"), "configs", "convnextv2-tiny.json"),
             batch=16,
             seq=224,
             steps=1,
         )
-        measured = recorded("convnextv2-tiny_train_b16_s224_fp32_adamw", FRESH)
+        measured = recorded("convnextv2-tiny_train_b16_s224_fp32_adamw", "fresh")
         large = 1 << 20
         mine, theirs = (
             [size for size in blocks(those) if size > large] for those in (sizes, measured)
@@ -98,22 +98,22 @@ class RecordedRuns(unittest.TestCase):
 
     def test_a_script_with_a_mean_squared_error(self):
         sizes = traced(
-            script=os.path.join(FRESH, "scripts", "mlp.py"),
+            script=os.path.join(truth.folder("cases"), "scripts", "mlp.py"),
             arg=["batch=8192"],
             batch=8192,
             optimizer="sgd-momentum",
         )
-        self.assertEqual(sizes, recorded("mlp_train_b8192_sNone_fp32_sgd-momentum", FRESH))
+        self.assertEqual(sizes, recorded("mlp_train_b8192_sNone_fp32_sgd-momentum", "fresh"))
 
     def test_a_recurrent_script_under_autocast_once_it_is_built(self):
         sizes = traced(
-            script=os.path.join(FRESH, "scripts", "gru.py"),
+            script=os.path.join(truth.folder("cases"), "scripts", "gru.py"),
             arg=["batch=64", "seq=256"],
             batch=64,
             precision="amp-bf16",
             optimizer="adamw-fused",
         )
-        measured = recorded("gru_train_b64_s256_amp-bf16_adamw-fused", FRESH)
+        measured = recorded("gru_train_b64_s256_amp-bf16_adamw-fused", "fresh")
         # There the model was sent to the GPU once more when it was built, which gathers its weights again.
         again = measured.index(47800320, measured.index(47800320) + 1)
         self.assertEqual(sizes, measured[:again] + measured[again + 1 :])

@@ -38,7 +38,7 @@ function segmentsTaken(stream: EventStream, allocator: CachingAllocator, end: nu
 }
 
 describe('replay of what a real GPU was asked for', () => {
-  const runs = recordedRuns('events');
+  const runs = recordedRuns('known');
 
   it('covers all recorded cases', () => {
     expect(runs).toHaveLength(23);
@@ -69,7 +69,7 @@ describe('replay of what a real GPU was asked for', () => {
 });
 
 describe('replay of memory snapshots', () => {
-  const runs = recordedRuns('snapshot-events');
+  const runs = recordedRuns('snapshots');
 
   it.each(runs)('$id: both peaks to the byte', (run) => {
     const { peakAllocatedBytes, peakReservedBytes } = run;

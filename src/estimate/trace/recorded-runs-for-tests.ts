@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
+import { join } from 'node:path';
+import { truthFolder } from '../../../bench/truth.mjs';
 import { parseRecordedRun, type RecordedRun } from './recorded-events.js';
 
-/** The recorded runs in a folder of `bench/truth`, by name. */
-export function recordedRuns(folder: string): RecordedRun[] {
-  const place = new URL(`../../../bench/truth/${folder}/`, import.meta.url);
-  return readdirSync(place)
+/** The recorded runs of a part of the set `events` in `bench/truth`, by name. */
+export function recordedRuns(part: 'known' | 'snapshots'): RecordedRun[] {
+  const folder = join(truthFolder('events'), part);
+  return readdirSync(folder)
     .toSorted()
-    .map((name) => parseRecordedRun(gunzipSync(readFileSync(new URL(name, place))).toString()));
+    .map((name) => parseRecordedRun(readFileSync(join(folder, name), 'utf8')));
 }

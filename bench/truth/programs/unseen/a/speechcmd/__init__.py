@@ -1,1 +1,0 @@
-"""A keyword spotter: `python -m speechcmd --help`."""

@@ -1,1 +1,0 @@
-"""Roads in satellite pictures, started with `python -m roadseg`."""

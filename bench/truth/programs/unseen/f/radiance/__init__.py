@@ -1,1 +1,0 @@
-"""A radiance field learned from pictures of one scene: `python -m radiance`."""

@@ -1,1 +1,0 @@
-"""Who speaks: embeddings of voices. Run as `python -m speakers`."""
