@@ -122,6 +122,7 @@ class Files(InAFolder):
         ):
             with self.subTest(header=str(header)[:40]):
                 self.damaged(why, lambda header=header: self.table([7], **header))
+        self.damaged("a line for each forest", lambda: self.table([7], [8]))
 
     def test_trees_that_no_value_could_pass_are_refused(self):
         deep = 7
@@ -136,6 +137,7 @@ class Files(InAFolder):
             ([[0, 1.0, 7]], "neither"),
             ([[2, 1.0, 7, 8]], "neither"),
             ([[-1, 1.0, 7, 8]], "neither"),
+            ([[0.0, 1.0, 7, 8]], "neither"),
             ([[0, 1, 7, 8]], "neither"),
             ([[0, math.inf, 7, 8]], "neither"),
             ([[0, math.nan, 7, 8]], "neither"),
@@ -278,7 +280,7 @@ class Fitted(unittest.TestCase):
         for low, high, threshold in (
             (1, 2, 1.5),
             (1, 1.01, 1),
-            (1, 1.2, 1.1),
+            (1, 1.2, 1),
             (3, 100, 50),
             (7, 7, 7),
         ):
