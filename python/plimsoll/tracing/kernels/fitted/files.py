@@ -19,7 +19,7 @@ _GZIP = 31
 
 class Damaged(Failure):
     def __init__(self, path: str, why: str):
-        fact = f"{os.path.basename(path)} cannot be used: {why}"
+        fact = f"the file {os.path.basename(path)} cannot be used: {why}"
         super().__init__("damaged-file", fact, "install plimsoll again", path)
 
 
