@@ -9,18 +9,7 @@ const maxFiles = 25;
 /** Folders that may hold more, and why. */
 const exceptions = new Map([['src/model/families', 'one file a family of models']]);
 
-/** Longer files are asked why. */
 const maxLines = 400;
-const longFiles = new Map([
-  [
-    'python/plimsoll/tracing/kernels/fitted_choices.py',
-    'data: trees that bench/accuracy/fit_choices.py fits to what was measured',
-  ],
-  [
-    'python/plimsoll/tracing/kernels/transforms/fitted.py',
-    'data: trees that bench/accuracy/fit_transforms.py fits to what was ranked',
-  ],
-]);
 
 const source = /^(src|web\/src|web\/snapshot|python)\/.*\.(tsx?|py|css)$/;
 /** A test beside its source is no part of the idea that has to be found. */
@@ -51,7 +40,7 @@ describe('folders', () => {
     expect([...exceptions.keys()].filter((folder) => !needed.has(folder))).toEqual([]);
   });
 
-  it(`hold files of at most ${maxLines} lines, but for data`, () => {
+  it(`hold files of at most ${maxLines} lines`, () => {
     const long = projectFiles().filter(
       (path) =>
         source.test(path) &&
@@ -59,7 +48,7 @@ describe('folders', () => {
         !path.startsWith('python/tests/') &&
         readFileSync(root + path, 'utf8').split('\n').length > maxLines + 1,
     );
-    expect(long).toEqual([...longFiles.keys()]);
+    expect(long).toEqual([]);
   });
 
   it('are counted without the tests beside the source', () => {

@@ -4,7 +4,7 @@
 
 Takes the problems of bench/truth/convolutions.json.xz, or those of a file of its own, and measures each
 in float32 and bfloat16 on the GPU at hand: bytes of workspace for the result, the input's gradient and
-the weight's, then cuDNN's numbers of the kernels. bench/accuracy/fit_choices.py learns from the file it
+the weight's, then cuDNN's numbers of the kernels. python/tools/fit_kernels.py learns from the file it
 writes.
 """
 

@@ -3,7 +3,7 @@
     python3 bench/gpu/transforms.py OUTPUT.json.xz [--seconds 14] [--processes 6]
 
 Layers are drawn at random: 4 to 512 channels, images of 4 x 4 to 64 x 64 pixels, 4 to 588 of them.
-bench/accuracy/fit_transforms.py learns from the file: all layers that go by Fourier transform, and a share of the
+python/tools/fit_kernels.py learns from the file: all layers that go by Fourier transform, and a share of the
 others.
 """
 

@@ -4,7 +4,6 @@ import json
 import lzma
 import os
 import unittest
-from math import exp
 from typing import ClassVar
 
 import torch
@@ -31,7 +30,6 @@ def problem(
 
 
 TRUTH = os.path.join(os.path.dirname(PACKAGE), "bench", "truth")
-RESULTS = os.path.join(os.path.dirname(PACKAGE), "bench", "results")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -159,13 +157,8 @@ class LeftOut(unittest.TestCase):
         ):
             self.assertIsNone(self.taken(layer, "forward"))
 
-    def test_trees_add_up_to_the_odds(self):
-        trees = choices.parsed("100\n\n0<5 -50 30")
-        self.assertAlmostEqual(choices.chance(trees, (4,)), 1 / (1 + exp(-0.5)))
-        self.assertAlmostEqual(choices.chance(trees, (6,)), 1 / (1 + exp(-1.3)))
-
     def test_what_cudnn_ranks_first_on_an_h200_is_the_likelier(self):
-        with lzma.open(os.path.join(RESULTS, "probed-convolutions.json.xz")) as file:
+        with lzma.open(os.path.join(TRUTH, "probed-convolutions.json.xz")) as file:
             ranked = json.load(file)
         products = {"forward": 58, "grad_input": 63, "grad_weight": 62}
         right, asked = 0, 0
@@ -615,7 +608,7 @@ class SplitSums(unittest.TestCase):
         )
 
     def test_products_over_lines_are_those_of_an_h200_in_float32(self):
-        path = os.path.join(os.path.dirname(TRUTH), "results", "line-convolutions.json.xz")
+        path = os.path.join(TRUTH, "line-convolutions.json.xz")
         with lzma.open(path) as file:
             measured = json.load(file)
         kinds = ("forward", "grad_input", "grad_weight")
@@ -638,7 +631,7 @@ class SplitSums(unittest.TestCase):
         self.assertGreater(square.workspace("grad_weight", H200), 100 << 20)
 
     def test_most_lines_are_summed_as_an_h200_sums_them(self):
-        path = os.path.join(os.path.dirname(TRUTH), "results", "line-convolutions.json.xz")
+        path = os.path.join(TRUTH, "line-convolutions.json.xz")
         with lzma.open(path) as file:
             measured = json.load(file)
         answers = []

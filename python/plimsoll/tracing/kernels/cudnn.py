@@ -13,14 +13,14 @@ import torch
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
 from .cudnn_library import Choice, Cudnn, allows_tf32, is_deterministic
+from .fitted import transforms
 from .split_k import workspace_on_device
-from .transforms import likely
 from .workspace import Workspace
 
 _HOPPER = 90
 
 # Without a device cuDNN leaves out its kernels for channels-last layers in half precision whose channels stay apart.
-# An H200 was asked about 372 (bench/results/asked-convolutions.json.xz): gradients of inputs take no workspace with
+# An H200 was asked about 372 (bench/truth/asked-convolutions.json.xz): gradients of inputs take no workspace with
 # any filter, results with filters of these sizes and no dilation neither. Gradients of such weights are summed in so
 # many parts of each image, with the channels filled up; over at most so many images and pixels they need no parts,
 # and over small results of 7 x 7 filters with a stride it is the ranked kernel. Three 1 x 1 layers were measured.
@@ -132,7 +132,7 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
         size = choices.product_by_pixels(problem, which)
         if which != "grad_weight":
             return Workspace(size)
-        return Workspace(size, ranked.bytes, round(1 - choices.PARTS_CHANCE, 2))
+        return Workspace(size, ranked.bytes, round(1 - choices.chance_by_pixels(problem, which), 2))
     left_out = None if lists_all() else _left_out(problem, which, choice, gpu)
     if left_out is None:
         return ranked
@@ -146,8 +146,8 @@ def _left_out(problem: Any, which: str, choice: Choice, gpu: Gpu) -> tuple[int, 
     """The likeliest of the kernels that cuDNN leaves out of its ranking without a device."""
     if choices.is_unaligned_by_pixels(problem):
         size = choices.product_by_pixels(problem, which)
-        return min(size, choice.workspace), choices.UNALIGNED_CHANCES[which]
-    transform = likely.transform(problem, which, choice)
+        return min(size, choice.workspace), choices.chance_by_pixels(problem, which)
+    transform = transforms.transform(problem, which, choice)
     other = choices.left_out(problem, which, _as_fitted(problem, which, choice, gpu))
     # The products use tensor cores.
     if problem.dtype == torch.float32 and choices.is_product(problem) and not allows_tf32():

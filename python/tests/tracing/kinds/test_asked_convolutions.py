@@ -1,4 +1,4 @@
-"""Workspaces of kinds of convolutions that an H200 was asked about (bench/results/asked-convolutions.json.xz)."""
+"""Workspaces of kinds of convolutions that an H200 was asked about (bench/truth/asked-convolutions.json.xz)."""
 
 import json
 import lzma
@@ -12,7 +12,7 @@ from tracing import PACKAGE
 from plimsoll.tracing.kernels import cudnn
 from plimsoll.tracing.kernels.convolution import Problem
 
-ASKED = os.path.join(os.path.dirname(PACKAGE), "bench", "results", "asked-convolutions.json.xz")
+ASKED = os.path.join(os.path.dirname(PACKAGE), "bench", "truth", "asked-convolutions.json.xz")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 KINDS = ("forward", "grad_input", "grad_weight")
 # Smaller differences seldom change what a program takes.

@@ -6,7 +6,7 @@ import torch
 
 from plimsoll.tracing.kernels import cudnn
 from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.transforms import likely
+from plimsoll.tracing.kernels.fitted import transforms
 
 # Images, inputs, pixels of a side, outputs, filter.
 GRADIENTS_OF_WEIGHTS = (
@@ -36,7 +36,7 @@ def chance_of(images, inputs, side, outputs, width, which, dtype=torch.float32, 
     )
     weight = torch.empty(outputs, inputs, width, width, dtype=dtype, device="meta")
     layer = Problem(x, weight, y, [1, 1], [padding] * 2, [1, 1], False, 1)
-    return likely.transform(layer, which, cudnn.library().choose(layer, which))[1]
+    return transforms.transform(layer, which, cudnn.library().choose(layer, which))[1]
 
 
 class FiltersAsLargeAsImages(unittest.TestCase):

@@ -1,1 +1,0 @@
-"""Which convolutions cuDNN runs by Fourier transform."""
