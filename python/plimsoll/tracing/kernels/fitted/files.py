@@ -13,7 +13,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # Python's own: while a trace runs, `open` shows the files as the traced program has left them.
 _open = open
 # The largest of ours has 120 kB, and 400 kB unpacked.
-_MOST_PACKED, _MOST_BYTES = 4 << 20, 32 << 20
+_MAX_PACKED, _MAX_BYTES = 4 << 20, 32 << 20
 _GZIP = 31
 
 
@@ -32,23 +32,23 @@ def content_of(path: str) -> bytes:
     """The bytes of a file, unpacked where gzip packed it."""
     try:
         with _open(path, "rb") as file:
-            data = file.read(_MOST_PACKED + 1)
+            data = file.read(_MAX_PACKED + 1)
     except OSError as error:
         raise Damaged(path, error.strerror or str(error)) from None
-    if len(data) > _MOST_PACKED:
-        raise Damaged(path, f"it has more than {_MOST_PACKED} bytes")
+    if len(data) > _MAX_PACKED:
+        raise Damaged(path, f"it has more than {_MAX_PACKED} bytes")
     return _unpacked(data, path) if path.endswith(".gz") else data
 
 
 def _unpacked(data: bytes, path: str) -> bytes:
     unpacker = zlib.decompressobj(_GZIP)
     try:
-        content = unpacker.decompress(data, _MOST_BYTES)
+        content = unpacker.decompress(data, _MAX_BYTES)
     except zlib.error as error:
         raise Damaged(path, str(error)) from None
     # gzip's checksum stands at the end.
     if not unpacker.eof:
-        raise Damaged(path, f"it is cut off, or has more than {_MOST_BYTES} bytes unpacked")
+        raise Damaged(path, f"it is cut off, or has more than {_MAX_BYTES} bytes unpacked")
     return content
 
 

@@ -19,7 +19,7 @@ from .files import Damaged, content_of, is_list_of, parsed, shipped
 
 FORMAT = "plimsoll.forests/1"
 # Ours have 37 features, 9 forests and 121 trees with 24 leaves at most.
-_MOST_FEATURES, _MOST_FORESTS, _MOST_TREES, _MOST_DEPTH = 1000, 1000, 10_000, 100
+_MAX_FEATURES, _MAX_FORESTS, _MAX_TREES, _MAX_DEPTH = 1000, 1000, 10_000, 100
 # The exponential of a hundredth of a larger sum is no number.
 _LARGEST_SUM = 70_000
 
@@ -48,10 +48,10 @@ class Table:
         if not isinstance(self.about, dict) or self.about.get("format") != FORMAT:
             raise Damaged(path, f'its first line does not say "format": "{FORMAT}"')
         self.features: list[str] = self.about.get("features", [])
-        if not is_list_of(str, self.features, _MOST_FEATURES):
+        if not is_list_of(str, self.features, _MAX_FEATURES):
             raise Damaged(path, "it names no features")
         forests: Any = self.about.get("forests")
-        if not is_list_of(dict, forests, _MOST_FORESTS) or len(lines) != len(forests):
+        if not is_list_of(dict, forests, _MAX_FORESTS) or len(lines) != len(forests):
             raise Damaged(path, "it does not have a line for each forest")
         self._lines = {forest.get("name"): line for forest, line in zip(forests, lines)}
         self._checked: dict[str, list[Tree]] = {}
@@ -76,15 +76,15 @@ class Table:
 
     def _parsed(self, name: str) -> list[Tree]:
         trees: Any = parsed(self._lines[name], self.path)
-        if not is_list_of((int, list), trees, _MOST_TREES):
+        if not is_list_of((int, list), trees, _MAX_TREES):
             raise Damaged(self.path, f'the forest "{name}" has no trees')
         largest = _LARGEST_SUM // len(trees)
         rest = trees
-        for _ in range(_MOST_DEPTH):
+        for _ in range(_MAX_DEPTH):
             rest = [child for node in rest for child in self._answers(node, largest)]
             if not rest:
                 return trees
-        raise Damaged(self.path, f'the forest "{name}" has trees deeper than {_MOST_DEPTH}')
+        raise Damaged(self.path, f'the forest "{name}" has trees deeper than {_MAX_DEPTH}')
 
     def _answers(self, node: Any, largest: int) -> Sequence[Any]:
         """The two answers to a question; none below a number."""

@@ -13,7 +13,7 @@ from .files import Damaged, content_of, is_list_of, parsed, shipped
 
 FORMAT = "plimsoll.rules/1"
 # Ours are 15, with at most 11 conditions.
-_MOST_RULES, _MOST_CONDITIONS = 1000, 100
+_MAX_RULES, _MAX_CONDITIONS = 1000, 100
 _GRADIENTS = ("forward", "grad_input", "grad_weight")
 # A rule says how likely its kernel is taken, or corrects what the trees say.
 _TREES = "trees"
@@ -74,7 +74,7 @@ def read(path: str) -> dict[str, list[Rule]]:
     document = parsed(content_of(path), path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise Damaged(path, f'it does not say "format": "{FORMAT}"')
-    if not is_list_of(dict, document.get("rules"), _MOST_RULES):
+    if not is_list_of(dict, document.get("rules"), _MAX_RULES):
         raise Damaged(path, "it has no rules")
     found: dict[str, list[Rule]] = {}
     for row in document["rules"]:
@@ -95,7 +95,7 @@ def _rule(row: dict[str, Any], path: str) -> Rule:
         and is_list_of(str, which, len(_GRADIENTS))
         and set(which) <= set(_GRADIENTS)  # type: ignore[arg-type]
         and isinstance(when, dict)
-        and len(when) <= _MOST_CONDITIONS
+        and len(when) <= _MAX_CONDITIONS
         and all(map(_is_condition, when.values()))
     )
     if not sound:
