@@ -18,6 +18,7 @@ import contextlib
 import functools
 import gc
 import importlib.machinery
+import io
 import json
 import multiprocessing.process
 import os
@@ -90,7 +91,7 @@ class Popen(subprocess.Popen):
         plain = not (shell or preexec_fn or pass_fds or executable or isinstance(args, str))
         if plain and len(args) > 1 and args[0] == sys.executable:
             question = {
-                "words": [os.fspath(word) for word in args[1:]],
+                "words": [os.fspath(word) for word in args],
                 "folder": os.path.join(os.getcwd(), os.fspath(cwd or "")),
                 "variables": dict(os.environ if env is None else env),
                 "newSession": new_session,
@@ -280,7 +281,7 @@ class _Server:
             for name in ("sitecustomize", "usercustomize"):
                 if os.path.exists(os.path.join(question["folder"], folder, f"{name}.py")):
                     return False
-        parsed = _parsed(question["words"])
+        parsed = _parsed(question["words"][1:])
         if parsed is None or not os.path.isdir(question["folder"]):
             return False
         _, kind, name, _ = parsed
@@ -336,7 +337,7 @@ def _parsed(words):
 
 def _run(question, files, path):
     """Makes this fork the process that the question describes, and runs its program."""
-    options, kind, name, arguments = _parsed(question["words"])
+    options, kind, name, arguments = _parsed(question["words"][1:])
     if question["newSession"]:
         os.setsid()
     for target, file in enumerate(files):
@@ -352,7 +353,7 @@ def _run(question, files, path):
         sys.warnoptions.clear()
         warnings.filters[:] = [one for one in warnings.filters if one != _IGNORE_ALL]
         warnings._filters_mutated()
-    _open_own_files(options.get("unbuffered", False))
+    _open_own_files(options.get("unbuffered") or bool(os.environ.get("PYTHONUNBUFFERED")))
     folders = os.environ.get("PYTHONPATH")
     sys.path[:] = [
         *(os.path.abspath(one) for one in (folders.split(os.pathsep) if folders else ())),
@@ -368,7 +369,7 @@ def _run(question, files, path):
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     main.__annotations__ = {}
     main.__builtins__ = sys.modules["builtins"]
-    sys.orig_argv = [sys.executable, *question["words"]]
+    sys.orig_argv = question["words"]
     sys.argv = [kind if kind != "file" else name, *arguments]
     if kind == "-c":
         sys.path.insert(0, "")
@@ -389,18 +390,21 @@ def _run(question, files, path):
 
 
 def _open_own_files(unbuffered):
+    encoding, errors = sys.__stdout__.encoding, sys.__stdout__.errors
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        file = open(  # noqa: SIM115 - as long as the process
-            number,
-            "w" if number else "r",
-            buffering=-1 if number < 2 and not os.isatty(number) else 1,
-            encoding=sys.__stdout__.encoding,
-            errors="backslashreplace" if number == 2 else None,
-            closefd=False,
+        raw = io.FileIO(number, "w" if number else "r", closefd=False)
+        raw.name = f"<{name}>"
+        buffered = (
+            (raw if unbuffered else io.BufferedWriter(raw)) if number else io.BufferedReader(raw)
         )
-        file.buffer.raw.name = f"<{name}>"
-        if number and unbuffered:
-            file.reconfigure(write_through=True)
+        file = io.TextIOWrapper(
+            buffered,
+            encoding,
+            "backslashreplace" if number == 2 else errors,
+            line_buffering=not unbuffered and (number == 2 or raw.isatty()),
+            write_through=unbuffered,
+        )
+        file.mode = "w" if number else "r"
         setattr(sys, name, file)
         setattr(sys, f"__{name}__", file)
 
@@ -411,8 +415,8 @@ def _run_to_its_end(program):
     try:
         program()
     except SystemExit as error:
-        status = error.code
-        if status is not None and not isinstance(status, int):
+        status = error.code or 0
+        if not isinstance(status, int):
             sys.stderr.write(f"{status}\n")
             status = 1
     except BaseException as error:
@@ -437,7 +441,7 @@ def _end_process(status):
     if status is None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit((status or 0) & 0xFF)
+    os._exit(status & 0xFF)
 
 
 if __name__ == "__main__":
