@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -63,11 +64,13 @@ class Counted(unittest.TextTestResult):
         troubles = [*(test for test, _ in self.failures + self.errors), *self.unexpectedSuccesses]
         # A subtest belongs to a test; an error outside of tests stands for itself.
         failed = {getattr(test, "test_case", test).id() for test in troubles}
-        left_out = [
-            f"{test.id().removeprefix('unittest.loader.ModuleSkipped.')}: {why}"
-            for test, why in self.skipped
-        ]
+        left_out = [f"{_id(test)}: {why}" for test, why in self.skipped]
         return {"passed": self.passed, "failed": len(failed), "leftOut": left_out}
+
+
+def _id(test):
+    """Also of the test that stands for a file that cannot be imported."""
+    return re.sub(r"^unittest\.loader\.\w+\.", "", test.id())
 
 
 def _is_in(test, names):
@@ -101,7 +104,7 @@ def chosen(name, tier, part, parts):
     mine = set(units[part::parts])
     tests = [test for test in tests if _unit(test) in mine]
     wanted = [
-        test for test in tests if tier in ("all", "rest" if is_second(test.id()) else "first")
+        test for test in tests if tier in ("all", "rest" if is_second(_id(test)) else "first")
     ]
     return wanted, len(tests) - len(wanted)
 
@@ -118,10 +121,15 @@ def shuffled(tests, draw):
     return [test for one in classes for test in one]
 
 
-def run_part(name, part, parts, tier, seed):
+def run_part(folder, name, part, parts, tier, seed):
     """The counts of one part of a file of tests."""
+    sys.path.insert(0, folder)
     faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
-    tests, other = chosen(name, tier, part, parts)
+    try:
+        tests, other = chosen(name, tier, part, parts)
+    except unittest.SkipTest as why:
+        left_out = [] if part else [f"{name}: {why}"]
+        return {"passed": 0, "failed": 0, "leftOut": left_out, "otherTier": 0}
     tests = shuffled(tests, random.Random(f"{seed} {name} {part}"))
     runner = unittest.TextTestRunner(sys.stderr, resultclass=Counted, warnings="ignore")
     counts = runner.run(unittest.TestSuite(tests)).counts()
@@ -134,12 +142,13 @@ def _processor_seconds():
     return sum(one.ru_utime + one.ru_stime for one in used) + warm.Popen.processor_seconds
 
 
-def part_apart(name, part, parts, tier, seed):
+def part_apart(folder, name, part, parts, tier, seed):
     """The counts of one part, run in a process of its own, what it printed, and its seconds."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "counts.json")
-        words = [__file__, result, "--part", json.dumps([name, part, parts, tier, seed])]
+    with tempfile.TemporaryDirectory() as own:
+        result = os.path.join(own, "counts.json")
+        asked = json.dumps([folder, name, part, parts, tier, seed])
+        words = [__file__, result, "--part", asked]
         done = warm.run(
             [sys.executable, "-W", "ignore", *words],
             stdin=subprocess.DEVNULL,
@@ -159,11 +168,9 @@ def part_apart(name, part, parts, tier, seed):
     return counts, done.stdout, time.monotonic() - began
 
 
-def modules():
-    return [
-        ".".join(file.relative_to(TESTS).with_suffix("").parts)
-        for file in sorted(TESTS.rglob("test_*.py"))
-    ]
+def modules(folder):
+    files = sorted(pathlib.Path(folder).rglob("test_*.py"))
+    return [".".join(file.relative_to(folder).with_suffix("").parts) for file in files]
 
 
 def in_order(names, seed):
@@ -176,14 +183,15 @@ def in_order(names, seed):
     return sorted(parts, key=lambda one: one[0] not in PARTS)
 
 
-def run_all(names, tier, seed):
+def run_all(folder, names, tier, seed):
     total = {"passed": 0, "failed": 0, "leftOut": [], "otherTier": 0}
     seconds, processor = {}, {}
     print(f"The order is that of --seed {seed}.", flush=True)
     warm.started()
     with ThreadPoolExecutor(PROCESSES) as pool:
         running = {
-            pool.submit(part_apart, *part, tier, seed): part[0] for part in in_order(names, seed)
+            pool.submit(part_apart, folder, *part, tier, seed): part[0]
+            for part in in_order(names, seed)
         }
         for done in as_completed(running):
             counts, printed, took = done.result()
@@ -193,9 +201,9 @@ def run_all(names, tier, seed):
             processor[name] = processor.get(name, 0) + used
             if counts["failed"]:
                 print(printed)
-            said = f"{counts['passed']} passed" + (
-                f", {counts['failed']} FAILED" if counts["failed"] else ""
-            )
+            said = f"{counts['passed']} passed"
+            for what, count in (("FAILED", counts["failed"]), ("left out", len(counts["leftOut"]))):
+                said += f", {count} {what}" if count else ""
             print(f"{name}: {said}, {took:.0f} s, {used:.1f} s of a processor", flush=True)
             for key, value in counts.items():
                 total[key] += value
@@ -218,13 +226,15 @@ def main(arguments=None):
     tier.add_argument("--all", dest="tier", action="store_const", const="all", default="first")
     tier.add_argument("--rest", dest="tier", action="store_const", const="rest")
     tier.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--tests", default=str(TESTS), help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options = parser.parse_intermixed_args(arguments)
     if options.part is not None:
         counts = run_part(*json.loads(options.part))
         counts["processorSeconds"] = _processor_seconds()
     else:
-        counts = run_all(options.modules or modules(), options.tier, options.seed)
+        names = options.modules or modules(options.tests)
+        counts = run_all(options.tests, names, options.tier, options.seed)
         slowest = ", ".join(
             f"{one['name']} {one['seconds']:.0f} s" for one in counts["files"][:NAMED]
         )
