@@ -99,7 +99,9 @@ class Forked(unittest.TestCase):
         self.write("own.py", SELF)
 
     def write(self, name, text):
-        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
     def same(self, *words, **options):
@@ -169,10 +171,17 @@ class Forked(unittest.TestCase):
     def test_what_a_fork_cannot_give_is_started_by_python(self):
         text = "import sys; print('torch' in sys.modules)"
         self.write("sitecustomize.py", "")
+        self.write("plimsoll/__init__.py", "")
+        self.write("plimsoll/trace.py", text)
+        self.write("other/plimsoll/__init__.py", "")
+        self.write("other/plimsoll/trace.py", text)
         for words, variables in (
             (["-S", "-c", text], {}),
             (["-c", text], {"MALLOC_MMAP_THRESHOLD_": "65536"}),
             (["-c", text], {"PYTHONPATH": self.folder}),
+            # Another package of this name.
+            (["-m", "plimsoll.trace"], {"PYTHONPATH": self.folder}),
+            (["-m", "plimsoll.trace"], {"PYTHONPATH": os.path.join(self.folder, "other")}),
         ):
             with self.subTest(words=words, variables=variables):
                 done = warm.run(

@@ -3,7 +3,8 @@
 To import torch costs a processor 2.6 s, and hundreds of tests start a program that needs it. `run` and `Popen` are
 those of `subprocess`; where they can, they take a fork of a process that has imported torch and computed nothing. The
 program has its own arguments, variables, folder, files, `__main__`, signals and exit status, and ends as Python ends.
-One thing is different: torch is in `sys.modules` from the start. A test about the start of a process, or about how long
+One thing is different: torch is in `sys.modules` from the start, and for `-m plimsoll.trace` what each trace imports
+before it looks at its program. A test about the start of a process, or about how long
 it takes, or which modules it loads uses `subprocess`.
 
 A command that asks for what a fork cannot give (other options of Python, a variable that is read while torch is
@@ -53,6 +54,10 @@ LATE_VARIABLES = {
     "WORLD_SIZE",
 }
 LATE_PREFIXES = ("PLIMSOLL_", "ACCELERATE_", "HF_", "TRANSFORMERS_")
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# The end of the address of a second server, for traces.
+TRACES = "-traces"
+_TRACE_MODULES = ("plimsoll.tracing.record", "plimsoll.tracing.programs.run")
 _LENGTH = struct.Struct("!I")
 # Status and processor seconds of a process that ended.
 _END = struct.Struct("!Id")
@@ -171,6 +176,9 @@ def _ask(question, files):
     address = started()
     if address is None:
         return None
+    parsed = _parsed(question["words"][1:])
+    if parsed is not None and parsed[1:3] == ("-m", "plimsoll.trace"):
+        address += TRACES
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(address)
@@ -210,17 +218,26 @@ class _Server:
         # OpenBLAS would start threads when it is loaded: a process that has threads cannot be forked safely.
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
         importlib.import_module("torch")
-        self.pid = os.getpid()
         # Connections of the processes that run, by pid.
         self.running = {}
-        self.address = address
-        self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(address)
-        self.listening.listen(64)
+        self.addresses = [address, f"{address}{TRACES}"]
+        listening = [socket.socket(socket.AF_UNIX) for _ in self.addresses]
+        for one, own in zip(listening, self.addresses):
+            one.bind(own)
+            one.listen(64)
+        # The second server; 0 in itself.
+        self.tracer = os.fork()
+        if self.tracer == 0:
+            sys.path.insert(0, PACKAGE)
+            for name in _TRACE_MODULES:
+                importlib.import_module(name)
+        self.listening = listening.pop(0 if self.tracer else 1)
+        listening[0].close()
+        self.pid = os.getpid()
         self.selector = selectors.DefaultSelector()
 
     def serve(self):
-        """Returns in each fork, with what the fork is asked; in the server when its input ends."""
+        """Returns in each fork, with what the fork is asked; in a server when its input ends."""
         woken, wakes = os.pipe()
         self.pipes = (woken, wakes)
         for one in self.pipes:
@@ -229,8 +246,9 @@ class _Server:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         for one in (0, woken, self.listening):
             self.selector.register(one, selectors.EVENT_READ)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        if self.tracer:
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
         while True:
             for key, _ in self.selector.select():
                 if key.fd == 0 and not os.read(0, 4096):
@@ -285,6 +303,10 @@ class _Server:
         if parsed is None or not os.path.isdir(question["folder"]):
             return False
         _, kind, name, _ = parsed
+        if self.tracer == 0:
+            folders = [question["folder"], *variables.get("PYTHONPATH", "").split(os.pathsep)]
+            found = [one for one in folders if os.path.exists(os.path.join(one, "plimsoll"))]
+            return bool(found) and os.path.samefile(found[0], PACKAGE)
         return kind != "file" or os.path.isfile(os.path.join(question["folder"], name))
 
     def become_a_fork(self):
@@ -303,16 +325,23 @@ class _Server:
             pid, status, used = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
-            connection = self.running.pop(pid)
+            connection = self.running.pop(pid, None)
+            if connection is None:
+                # The other server.
+                continue
             with contextlib.suppress(OSError):
                 connection.sendall(_END.pack(status, used.ru_utime + used.ru_stime))
             connection.close()
 
     def stop(self):
-        os.unlink(self.address)
         for pid in self.running:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+        if self.tracer:
+            for address in self.addresses:
+                os.unlink(address)
+            with contextlib.suppress(OSError):
+                os.waitpid(self.tracer, 0)
 
 
 def _parsed(words):
