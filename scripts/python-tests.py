@@ -36,13 +36,42 @@ LONGEST_SECONDS = 1800
 # How many of the slowest files are named at the end.
 NAMED = 10
 
-# Modules, classes and tests of the second tier: they look at more of what the first tier looks at once. A test that
-# guards work that was done, or what others may see, is not among them.
-SECOND_TIER: tuple[str, ...] = ()
+# Packages, modules, classes and tests of the second tier: they look further at what the first tier looks at once. A
+# test that guards work that was done, or what others may see, is not among them.
+SECOND_TIER = (
+    # Programs of others, and long ones.
+    "tracing.kinds.test_public_programs",
+    "tracing.kinds.test_generated_texts",
+    "tracing.loops.test_loops.Loops",
+    # Models on many cards.
+    "sharding",
+    # Trainers, each run of which is a process that imports its libraries.
+    "trainers.test_hugging_face_trainer",
+    "trainers.test_lightning",
+    "trainers.test_models_in_loops.InLoops.test_an_unchanged_program_under_a_real_limit",
+    "trainers.test_one_line",
+    "trainers.test_recipes",
+    "trainers.test_trainer_ranks",
+    "trainers.test_trl",
+    # Processes that import everything by themselves.
+    "test_forked.Traces",
+    "tracing.libraries.test_later_parts",
+    "tracing.test_fewer_imports.Traces",
+    # To record where Python allocates is slow.
+    "sessions.test_session.Sessions.test_records_allocations_of_python_only_inside_the_block",
+)
 # Those of the above that the first tier runs all the same.
-SMOKE: tuple[str, ...] = ()
+SMOKE = (
+    "sharding.test_ranks_traced.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
+    "tracing.kinds.test_generated_texts.GeneratedTexts.test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read",
+    "tracing.libraries.test_later_parts.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
+    "tracing.loops.test_loops.Loops.test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted",
+    "tracing.test_fewer_imports.Traces.test_lines_are_those_of_all_imports",
+    "trainers.test_hugging_face_trainer.Unchanged.test_a_program_finishes_in_one_attempt_with_the_same_losses",
+    "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",
+)
 # The longest files: they are cut into so many parts, which begin before all others.
-PARTS: dict[str, int] = {}
+PARTS = {"tracing.test_programs": 3, "sdk.test_next_supervisor": 2}
 
 
 class Counted(unittest.TextTestResult):

@@ -12,6 +12,8 @@ import types
 import unittest
 from unittest import mock
 
+import warm
+
 _PATH = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "python-tests.py"
 )
@@ -99,6 +101,8 @@ FILES = {
 class Running(unittest.TestCase):
     def run_files(self, *arguments):
         """What it printed, and what it wrote."""
+        # It is found by the processes that are started here.
+        warm.started()
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(os.path.join(folder, "more"))
             for name, text in {**FILES, "more/__init__": ""}.items():
@@ -166,12 +170,21 @@ class Running(unittest.TestCase):
     def test_what_the_tables_name_is_there(self):
         files = runner.modules(runner.TESTS)
         for name in {*runner.SECOND_TIER, *runner.SMOKE, *runner.PARTS}:
-            [module] = [one for one in files if name == one or name.startswith(f"{one}.")]
-            path = os.path.join(runner.TESTS, *module.split("."))
-            with open(f"{path}.py", encoding="utf-8") as file:
+            if any(file.startswith(f"{name}.") for file in files):
+                # A package.
+                continue
+            [module] = [file for file in files if f"{name}.".startswith(f"{file}.")]
+            with open(
+                os.path.join(runner.TESTS, *module.split(".")) + ".py", encoding="utf-8"
+            ) as file:
                 text = file.read()
-            for part in name[len(module) + 1 :].split("."):
-                self.assertRegex(text, rf"\b(class|def) {part}\b" if part else "", name)
+            for part in filter(None, name[len(module) + 1 :].split(".")):
+                self.assertRegex(text, rf"(class|def) {part}\b", name)
+        self.assertTrue(all(map(runner.is_second, runner.SECOND_TIER)))
+        self.assertFalse(any(map(runner.is_second, runner.SMOKE)))
+        for name in runner.SMOKE:
+            with mock.patch.object(runner, "SMOKE", ()):
+                self.assertTrue(runner.is_second(name), name)
 
 
 if __name__ == "__main__":
