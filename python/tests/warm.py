@@ -3,9 +3,9 @@
 To import torch costs a processor 2.6 s, and hundreds of tests start a program that needs it. `run` and `Popen` are
 those of `subprocess`; where they can, they take a fork of a process that has imported torch and computed nothing. The
 program has its own arguments, variables, folder, files, `__main__`, signals and exit status, and ends as Python ends.
-One thing is different: torch is in `sys.modules` from the start, and for `-m plimsoll.trace` what each trace imports
-before it looks at its program. A test about the start of a process, or about how long
-it takes, or which modules it loads uses `subprocess`.
+One thing is different: torch is in `sys.modules` from the start, and for `-m plimsoll.trace` also the modules that each
+trace imports before it looks at its program. A test about the start of a process, about its time or about the modules
+that it loads uses `subprocess`.
 
 A command that asks for what a fork cannot give (other options of Python, a variable that is read while torch is
 imported, `sitecustomize`) is started as `subprocess` does it.
@@ -105,7 +105,6 @@ class Popen(subprocess.Popen):
                 inherited if given == -1 else given
                 for inherited, given in enumerate((p2cread, c2pwrite, errwrite))
             ]
-            sys.stdout.flush()
             asked = _ask(question, files)
             if asked is not None:
                 self._connection, self.pid = asked
@@ -149,14 +148,16 @@ class Popen(subprocess.Popen):
 def started():
     """The address of the process that forks, started if there is none; None where processes cannot be forked."""
     if ADDRESS not in os.environ and sys.platform == "linux":
-        folder = tempfile.mkdtemp(prefix="warm-")
+        # The address of a socket has at most 107 characters.
+        deep = len(tempfile.gettempdir()) > 60
+        folder = tempfile.mkdtemp(prefix="warm-", dir="/tmp" if deep else None)
         address = os.path.join(folder, "socket")
         command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), address]
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        server.stdout.readline()
-        os.environ[ADDRESS] = address
+        # Without torch there is no such process, and every program is started by Python.
+        os.environ[ADDRESS] = address if server.stdout.readline() else ""
         atexit.register(_end, server, folder, os.getpid())
-    return os.environ.get(ADDRESS)
+    return os.environ.get(ADDRESS) or None
 
 
 def _end(server, folder, starter):
