@@ -71,7 +71,14 @@ SMOKE = (
     "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",
 )
 # The longest files: they are cut into so many parts, which begin before all others.
-PARTS = {"tracing.test_programs": 3, "sdk.test_next_supervisor": 2}
+PARTS = {
+    "sdk.test_next_supervisor": 2,
+    "sharding.test_programs_sharded": 2,
+    "tracing.kinds.test_generated_texts": 2,
+    "tracing.kinds.test_public_programs": 4,
+    "tracing.test_programs": 3,
+    "trainers.test_hugging_face_trainer": 2,
+}
 
 
 class Counted(unittest.TextTestResult):
@@ -202,13 +209,14 @@ def modules(folder):
     return [".".join(file.relative_to(folder).with_suffix("").parts) for file in files]
 
 
-def in_order(names, seed):
+def in_order(names, tier, seed):
     """Each part of each file, the longest files first, otherwise as the seed says."""
-    draw = random.Random(seed)
-    parts = [
-        (name, part, PARTS.get(name, 1)) for name in names for part in range(PARTS.get(name, 1))
-    ]
-    draw.shuffle(parts)
+    parts = []
+    for name in names:
+        # Of a file of the second tier the first runs little.
+        count = 1 if tier == "first" and is_second(name) else PARTS.get(name, 1)
+        parts += [(name, part, count) for part in range(count)]
+    random.Random(seed).shuffle(parts)
     return sorted(parts, key=lambda one: one[0] not in PARTS)
 
 
@@ -220,7 +228,7 @@ def run_all(folder, names, tier, seed):
     with ThreadPoolExecutor(PROCESSES) as pool:
         running = {
             pool.submit(part_apart, folder, *part, tier, seed): part[0]
-            for part in in_order(names, seed)
+            for part in in_order(names, tier, seed)
         }
         for done in as_completed(running):
             counts, printed, took = done.result()

@@ -167,6 +167,19 @@ class Running(unittest.TestCase):
         self.assertEqual((len(rest[0]), rest[1]), (18, 22))
         self.assertEqual((len(both[0]), both[1]), (40, 0))
 
+    def test_the_longest_files_begin_first_and_each_part_of_them_once(self):
+        tables = {"PARTS": {"long": 2, "second": 3}, "SECOND_TIER": ("second",), "SMOKE": ()}
+        names = ["one", "long", "second", "two", "three"]
+        with mock.patch.multiple(runner, **tables):
+            orders = [runner.in_order(names, tier, 5) for tier in ("first", "all", "all")]
+        long, second = [("long", part, 2) for part in range(2)], [("second", 0, 1)]
+        rest = [(name, 0, 1) for name in ("one", "three", "two")]
+        self.assertEqual(sorted(orders[0][:3]), long + second)
+        self.assertEqual(sorted(orders[0][3:]), rest)
+        self.assertEqual(sorted(orders[1][:5]), long + [("second", part, 3) for part in range(3)])
+        self.assertEqual(sorted(orders[1][5:]), rest)
+        self.assertEqual(orders[1], orders[2])
+
     def test_what_the_tables_name_is_there(self):
         files = runner.modules(runner.TESTS)
         for name in {*runner.SECOND_TIER, *runner.SMOKE, *runner.PARTS}:
