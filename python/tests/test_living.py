@@ -5,6 +5,8 @@ import unittest
 
 import torch
 
+from tracing import PACKAGE  # noqa: F401 - puts the package on the path
+
 from plimsoll.living import Living
 
 

@@ -73,14 +73,36 @@ def count_tensors() -> tuple[Counter[Kind], dict[Kind, int]]:
 
 
 def kind_of(tensor: Any) -> Kind | None:
-    """None for a parameter, and for what is not a tensor any more."""
+    """None for a parameter, for a tensor without memory of its own, and for what is not a tensor any more."""
     try:
-        if type(tensor).__name__ == "Parameter":
+        if type(tensor).__name__ == "Parameter" or _is_empty(type(tensor)):
             return None
-        return tuple(tensor.shape), str(tensor.dtype).replace("torch.", ""), str(tensor.device)
+        shape = tuple(tensor.shape)
+        # Sizes of a compiler are symbols: they cannot be compared without an effect on what it compiles.
+        if any(type(size) is not int for size in shape):
+            return None
+        return shape, str(tensor.dtype).replace("torch.", ""), str(tensor.device)
     except Exception:
         # A weak proxy whose object died in between, a tensor of a foreign kind.
         return None
+
+
+def _is_empty(kind: type) -> bool:
+    """A distributed or jagged tensor holds others, which are counted; a fake one holds nothing."""
+    return hasattr(kind, "__tensor_flatten__") or kind.__module__ == "torch._subclasses.fake_tensor"
+
+
+def _bytes_of(tensor: Any) -> int:
+    layout = str(tensor.layout)
+    if layout == "torch.sparse_coo":
+        parts = [tensor._indices(), tensor._values()]
+    elif layout in ("torch.sparse_csr", "torch.sparse_bsr"):
+        parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    elif layout in ("torch.sparse_csc", "torch.sparse_bsc"):
+        parts = [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    else:
+        return int(tensor.numel() * tensor.element_size())
+    return sum(_bytes_of(part) for part in parts)
 
 
 def _count(
@@ -95,7 +117,7 @@ def _count(
             continue
         kinds[kind] += 1
         try:
-            sizes[kind] = one.numel() * one.element_size()
+            sizes[kind] = _bytes_of(one)
             with_graph[kind] += one.grad_fn is not None
         except Exception:
             sizes.setdefault(kind, 0)

@@ -9,6 +9,7 @@ import unittest
 
 import numpy
 import torch
+import warm
 
 import plimsoll
 from plimsoll.buffering.auto_limit import auto_limit
@@ -183,7 +184,7 @@ class Store(unittest.TestCase):
         for lines in (1, 4, 17):
             first = max(done.values(), default=0) + 1
             arguments = [sys.executable, "-c", WRITER, package, self.folder, str(first)]
-            with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+            with warm.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
                 result = [writer.stdout.readline() for _ in range(lines)]
                 writer.kill()
                 result += writer.stdout.read().splitlines(keepends=True)

@@ -2,12 +2,12 @@
 
 import itertools
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 
 import torch
+import warm
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -55,7 +55,7 @@ class Orders(unittest.TestCase):
             trace = ["-m", "plimsoll.trace", "--output", os.devnull, "--program", "train.py"]
             said = []
             for words in (["train.py"], trace):
-                done = subprocess.run(
+                done = warm.run(
                     [sys.executable, "-W", "ignore", *words],
                     cwd=folder,
                     env=environment,

@@ -3,12 +3,12 @@
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import unittest
 
 import torch
+import warm
 from torch import nn
 
 import plimsoll
@@ -36,7 +36,7 @@ class Checkpoints(unittest.TestCase):
 
     def test_a_training_killed_at_random_moments_ends_bit_equal(self):
         program = os.path.join(FOLDER, "killed_training.py")
-        done = subprocess.run(
+        done = warm.run(
             [sys.executable, "-W", "ignore", program, PACKAGE, self.folder, "12", "7"],
             capture_output=True,
             text=True,

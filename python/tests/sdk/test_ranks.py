@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 
+import warm
 from free_port import free_port
 
 from sdk import HANG_SECONDS, PACKAGE
@@ -18,7 +19,7 @@ TRIALS = os.environ.get("PLIMSOLL_TEST_RANK_FAILURES", "12")
 def run_ranks(script, *arguments, env=None):
     port = str(free_port())
     ranks = [
-        subprocess.Popen(
+        warm.Popen(
             [sys.executable, os.path.join(FOLDER, script), str(rank), port, *arguments, PACKAGE],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

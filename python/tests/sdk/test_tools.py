@@ -9,9 +9,14 @@ import unittest
 import weakref
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import plimsoll
+from plimsoll.leaks.census import count_tensors, take_census
 from plimsoll.leaks.collection import PressureCollector
 from plimsoll.loading.offload import place_with_offload
 from plimsoll.loading.quantized import pack, quantize, unpack
@@ -251,6 +256,38 @@ class Leaks(unittest.TestCase):
             leaks.check()
         self.assertFalse(leaks.report()["found"])
         del kept
+
+    def test_tensors_of_every_kind_are_counted_or_passed_over(self):
+        fake = FakeTensorMode(shape_env=ShapeEnv())
+        jagged = [torch.ones(2, 29), torch.ones(4, 29)]
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        self.addCleanup(dist.destroy_process_group)
+        made = [
+            # Sizes that are symbols, as `torch.compile` makes them.
+            fake.from_tensor(torch.empty(7, 23), static_shapes=False),
+            fake.from_tensor(torch.empty(3, 23), static_shapes=True),
+            torch._to_functional_tensor(torch.empty(5, 23)),
+            torch.nested.nested_tensor(jagged),
+            torch.nested.nested_tensor(jagged, layout=torch.jagged),
+            torch.quantize_per_tensor(torch.ones(9, 23), 0.1, 0, torch.quint8),
+            torch.eye(1009).to_sparse(),
+            torch.eye(1013).to_sparse_csr(),
+            torch.eye(1016).to_sparse_bsc((2, 2)),
+            torch.ones(4, 23).to_mkldnn(),
+            distribute_tensor(torch.ones(8, 23), init_device_mesh("cpu", (1,)), [Shard(0)]),
+        ]
+        for counts, sizes in (take_census()[:2], count_tensors()):
+            bytes_of = {kind[0]: sizes[kind] for kind in counts}
+            self.assertNotIn((3, 23), bytes_of)
+            # Of these the parts are counted, and once.
+            self.assertEqual(counts[(8, 23), "float32", "cpu"], 1)
+            self.assertEqual(counts[(6, 29), "float32", "cpu"], 1)
+            self.assertEqual((bytes_of[5, 23], bytes_of[9, 23]), (5 * 23 * 4, 9 * 23))
+            # Two indices of 8 bytes for each value of 4; pointers of rows or columns of 8 bytes.
+            self.assertEqual(bytes_of[1009, 1009], 1009 * 20)
+            self.assertEqual(bytes_of[1013, 1013], 1014 * 8 + 1013 * 12)
+            self.assertEqual(bytes_of[1016, 1016], 509 * 8 + 508 * (8 + 16))
+        del made
 
     def test_lines_of_python_that_grow(self):
         with plimsoll.track_leaks(python=True) as leaks:

@@ -3,12 +3,13 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import types
 import unittest
 from unittest import mock
+
+import warm
 
 from plimsoll.failure import Failure
 from plimsoll.tracing.programs.distributed import other_libraries, uncounted
@@ -111,7 +112,7 @@ class ShardedPrograms(unittest.TestCase):
                 file.write(text)
             output = os.path.join(folder, "trace.jsonl")
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
+            done = warm.run(
                 [*command, "--program", "-m", *launcher, "train.py"],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+import warm
+
 from tracing import PACKAGE
 
 TRAINING = """
@@ -57,7 +59,7 @@ class Programs(unittest.TestCase):
         self.files = sorted(os.listdir(self.folder))
         output = os.path.join(self.folder, "trace.jsonl")
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-        done = subprocess.run(
+        done = warm.run(
             [*command, "--program", *(arguments or (name,))],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

@@ -3,10 +3,11 @@
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import warm
 
 from trainers import PACKAGE
 
@@ -38,7 +39,7 @@ class Recipes(unittest.TestCase):
                     compile(code, name, "exec")
                     continue
                 with tempfile.TemporaryDirectory() as folder:
-                    done = subprocess.run(
+                    done = warm.run(
                         [sys.executable, "-W", "ignore", "-c", code],
                         env={**os.environ, "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""},
                         cwd=folder,

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 
+import warm
 from free_port import free_port
 
 from trainers import PACKAGE
@@ -25,7 +26,7 @@ class Ranks(unittest.TestCase):
             "ACCELERATE_USE_CPU": "true",
         }
         ranks = [
-            subprocess.Popen(
+            warm.Popen(
                 [sys.executable, "-W", "ignore", os.path.join(here, "two_ranks.py"), str(TRIALS)],
                 env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
                 stdout=subprocess.PIPE,

@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 
+import warm
+
 from tracing import PACKAGE
 
 
@@ -24,7 +26,7 @@ class TracedFolder(unittest.TestCase):
     def start(self, program, scratch=None):
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
         temporary = {} if scratch is None else {"TMPDIR": scratch}
-        return subprocess.Popen(
+        return warm.Popen(
             [*command, *(["--scratch", scratch] if scratch else []), "--program", program],
             cwd=self.folder,
             env={

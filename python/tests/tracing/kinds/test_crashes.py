@@ -2,10 +2,11 @@
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import warm
 
 from tracing import PACKAGE
 
@@ -39,7 +40,7 @@ def traced(folder, text):
     with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
         file.write(text)
     command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", "t.jsonl"]
-    return subprocess.run(
+    return warm.run(
         [*command, "--program", "train.py"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

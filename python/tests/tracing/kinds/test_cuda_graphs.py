@@ -2,10 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import warm
 
 from tracing import PACKAGE
 
@@ -58,7 +59,7 @@ class CudaGraphs(unittest.TestCase):
                 file.write(program)
             output = os.path.join(folder, "trace.jsonl")
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
+            done = warm.run(
                 [*command, "--program", "train.py", mode],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": PACKAGE},

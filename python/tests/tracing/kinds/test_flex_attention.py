@@ -6,10 +6,11 @@ the bytes asked for, and -3 the end of the third of them.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import warm
 
 from tracing import PACKAGE
 
@@ -115,7 +116,7 @@ def traced(text, *arguments):
         with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
             file.write(text)
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-        done = subprocess.run(
+        done = warm.run(
             [*command, "--program", "train.py", *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

@@ -3,10 +3,11 @@
 import os
 import platform
 import resource
-import subprocess
 import sys
 import unittest
 from unittest import mock
+
+import warm
 
 from tracing import PACKAGE
 
@@ -76,7 +77,7 @@ class FreedMemory(unittest.TestCase):
 
 
 def _printed(code: str) -> str:
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": PACKAGE},
         capture_output=True,

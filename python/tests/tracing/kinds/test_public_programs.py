@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from importlib.util import find_spec
 
 import torch
+import warm
 
 from tracing import PACKAGE
 
@@ -412,7 +412,7 @@ class PublicPrograms(unittest.TestCase):
                 "HF_DATASETS_CACHE": os.path.join(other, "cache"),
             }
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
+            done = warm.run(
                 [*command, "--program", "train.py"],
                 cwd=folder,
                 env={**os.environ, **settings},

@@ -2,10 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
+
+import warm
 
 from tracing import PACKAGE
 
@@ -85,7 +86,7 @@ assert torch.load("all.pt", map_location="cuda")["step"].item() == 7
 def run(text, folder, *before):
     with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
         file.write(text)
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-W", "ignore", *before, "train.py"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+import warm
 
 from tracing import PACKAGE
 
@@ -17,7 +18,7 @@ def rows_of(test, text):
             file.write(text)
         output = os.path.join(folder, "trace.jsonl")
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-        done = subprocess.run(
+        done = warm.run(
             [*command, "--program", program],
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
             capture_output=True,

@@ -32,7 +32,7 @@ import torch
 halves = torch.ones(8, 64, device="cuda", dtype=torch.float16, requires_grad=True)
 halves.sum(0).float().sum().backward()
 """
-SYMBOLS = """
+COMPUTED = """
 import torch
 torch.ones(8, 64, device="cuda", dtype=torch.float16).sum(0)
 from torch.utils._sympy.functions import FloorDiv, Max
@@ -116,7 +116,7 @@ class LaterParts(unittest.TestCase):
         self.assertEqual(self.loaded(HALVES), [])
 
     def test_a_program_that_works_with_symbols_has_the_real_ones(self):
-        self.assertEqual(self.loaded(SYMBOLS), ["sympy.core"])
+        self.assertEqual(self.loaded(COMPUTED), ["sympy.core"])
 
     def test_a_trainer_loads_neither_a_compiler_nor_data_sets_nor_adapters(self):
         try:

@@ -3,7 +3,6 @@
 import ast
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
+import warm
 
 from tracing import PACKAGE
 
@@ -402,7 +402,7 @@ class Loops(unittest.TestCase):
             file.write(text)
         output = os.path.join(folder.name, "trace.jsonl")
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-        done = subprocess.run(
+        done = warm.run(
             [*command, "--program", "train.py"],
             cwd=folder.name,
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
