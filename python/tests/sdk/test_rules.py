@@ -3,6 +3,7 @@
 import json
 import os
 import unittest
+from types import SimpleNamespace
 
 import torch
 
@@ -11,8 +12,10 @@ from sdk import PACKAGE
 import plimsoll
 from plimsoll.batching.sizing import next_size
 from plimsoll.memory.load_line import LOAD_LINE
+from plimsoll.recovery.rules.decider import Decider
 from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
 from plimsoll.recovery.rules.ladder import Failed, decide
+from plimsoll.recovery.rules.peaks import MAX_SIZES, Peaks
 from plimsoll.recovery.rules.sizes import (
     Growth,
     Measured,
@@ -123,3 +126,41 @@ class Rules(unittest.TestCase):
                 None if resting is None else resting / 100,
             )
             self.assertEqual(answer, case["answer"])
+
+
+class WhatIsKnown(unittest.TestCase):
+    def test_a_size_that_fails_is_forgotten_with_all_larger_ones(self):
+        peaks = Peaks()
+        for size in (4, 8, 16):
+            peaks.measured(size, size * 100)
+        peaks.forget_from(8)
+        self.assertEqual(peaks.all(), [(4, 400)])
+        self.assertEqual([size in peaks for size in (4, 8, 16)], [True, False, False])
+
+    def test_the_highest_peak_of_a_size_counts_and_the_newest_sizes_stay(self):
+        peaks = Peaks()
+        for peak in (700, 900, 800):
+            peaks.measured(1, peak)
+        self.assertEqual(peaks.all(), [(1, 900)])
+        for size in range(2, MAX_SIZES + 1):
+            peaks.measured(size, size)
+        peaks.measured(1, 100)
+        peaks.measured(MAX_SIZES + 1, 5)
+        self.assertEqual(len(peaks.all()), MAX_SIZES)
+        self.assertEqual(peaks.all()[:2], [(1, 900), (3, 3)])
+
+    def test_peaks_rise_with_what_is_held_between_steps(self):
+        peaks = Peaks()
+        peaks.rests_at(100)
+        peaks.measured(4, 500)
+        for used, held, peak in ((100, 100, 500), (90, 100, 500), (130, 130, 530)):
+            peaks.rests_at(used)
+            self.assertEqual((peaks.base_bytes, peaks.all()), (held, [(4, peak)]))
+
+    def test_others_fill_a_card_with_more_than_a_tenth_of_it(self):
+        for others, said in ((0, False), (10, False), (11, True), (19, True)):
+            gauge = SimpleNamespace(others_bytes=lambda others=others: others, total_bytes=lambda: 100)
+            decider = Decider(gauge, sizer=None, bridge=None, patience=0)
+            self.assertEqual(decider.others_hold(), said, others)
+        gauge = SimpleNamespace(total_bytes=lambda: 100)
+        self.assertFalse(Decider(gauge, sizer=None, bridge=None, patience=0).others_hold())
