@@ -27,7 +27,8 @@ from collections import Counter
 from typing import Any, Callable, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGE, TESTS = ROOT / "python" / "plimsoll", ROOT / "python" / "tests"
+PACKAGE = ROOT / "python" / "plimsoll"
+TESTS = ROOT / "python" / "tests"
 ROWS = ROOT / "bench" / "results" / "rows" / "mutants-python.json"
 TOOL = "cosmic-ray==8.7.0"
 # Of Cosmic Ray only the part that changes code is used, and what that part imports.
@@ -45,7 +46,12 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         ("tracing/kernels/**/*.py",),
         # Fitted tables.
         ("fitted_choices.py", "fitted.py"),
-        ("tracing/**/test_*.py",),
+        (
+            "tracing/test_[cmr]*.py",
+            "tracing/calls/test_spectra.py",
+            "tracing/choices/test_ranked_kernels.py",
+            "tracing/kinds/test_[acdmst]*.py",
+        ),
     ),
 }
 
@@ -280,6 +286,9 @@ def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list
     def any_call(frame: Any, *_: Any) -> Any:
         return in_file if frame.f_code.co_filename in files else None
 
+    kept = INSTALLED_AT.parent / f"{_digest_of(module, files)}.json"
+    if kept.exists():
+        return json.loads(kept.read_text(encoding="utf-8"))
     found = []
     for case in cases_of(unittest.defaultTestLoader.loadTestsFromName(module)):
         lines.clear()
@@ -293,7 +302,17 @@ def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list
         seconds = time.process_time() - began
         if result.wasSuccessful() and result.testsRun and not result.skipped:
             found.append((case.id(), seconds, {path: sorted(own) for path, own in lines.items()}))
+    kept.write_text(json.dumps(found), encoding="utf-8")
     return found
+
+
+def _digest_of(module: str, files: set[str]) -> str:
+    """Of all that the lines depend on which a test runs."""
+    paths = [*sorted(PACKAGE.rglob("*.py")), TESTS / f"{module.replace('.', '/')}.py"]
+    digest = hashlib.sha256(f"{sys.version} {sorted(files)}".encode())
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
 
 
 def noticed_by(fault: Fault, tests: list[str]) -> str:
@@ -362,6 +381,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sample", type=int, default=0, help="so many faults of all; 0 for all")
     parser.add_argument("--seed", type=int, default=37)
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--left", action="store_true", help="only what the last run left")
     parser.add_argument("--only", default="", help="faults of files with this in their path")
     parser.add_argument("--rows", default=str(ROWS), help="the file for the result")
     asked = parser.parse_args(arguments)
@@ -376,6 +396,11 @@ def main(arguments: list[str]) -> int:
     all_operators = operators()
     everything = [fault for path in paths for fault in faults_of(path, all_operators)]
     faults = drawn(everything, asked.sample, asked.seed)
+    before: dict[str, Any] = {}
+    if asked.left:
+        before = json.loads(pathlib.Path(asked.rows).read_text(encoding="utf-8"))[asked.area]
+        left = {(one["file"], one["operator"], one["becomes"]) for one in before["left"]}
+        faults = [one for one in faults if (one.path, one.operator, one.text) in left]
     print(f"{len(everything)} faults in {len(paths)} files, {len(faults)} of them tried", flush=True)
 
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
@@ -427,8 +452,9 @@ def main(arguments: list[str]) -> int:
 
     each_in_child(works, asked.at_once, note)
     counts = Counter(one["outcome"] for one in outcomes)
+    counts.update({how: before.get(how, 0) for how in ("killed", "timeout")})
     noticed = counts["killed"] + counts["timeout"]
-    score = round(100 * noticed / max(1, len(outcomes)))
+    score = round(100 * noticed / max(1, sum(counts.values())))
     _write(pathlib.Path(asked.rows), asked, len(everything), outcomes, counts, score)
     print(f"{asked.area}: {score} of 100 ({dict(counts)})")
     return 0
@@ -455,7 +481,7 @@ def _write(
         "tool": TOOL,
         "seed": asked.seed,
         "faults": of,
-        "tried": len(outcomes),
+        "tried": sum(counts.values()),
         "score": score,
         **{key: counts[key] for key in ("killed", "timeout", "survived", "no test")},
         "left": sorted(

@@ -382,6 +382,22 @@ class Cache(unittest.TestCase):
         self.assertEqual(cache.resize(0, 0.2), list("efghj"))
         self.assertEqual((cache.bytes, cache.count), (0, 0))
 
+    def test_a_new_key_is_held_against_the_oldest_that_is_not_protected(self):
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefgh":
+            cache.touch(key)
+        self.asked.count("i", 10)
+        self.assertEqual(cache.add("k", 10), ["a"])
+        self.assertEqual(cache.resize(80, 0.2), ["j", "b"])
+        self.assertEqual(cache.resize(70, 0.2), ["i"])
+        # With less memory less is protected.
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefgh":
+            cache.touch(key)
+        self.assertEqual(cache.resize(60, 0.2), list("iabc"))
+        self.asked.count("j", 10)
+        self.assertEqual(cache.add("k", 10), ["d"])
+
     def test_a_key_that_was_removed_takes_no_bytes(self):
         cache = self.cache(*"abc")
         cache.touch("a")
@@ -411,7 +427,7 @@ class AutomaticSize(unittest.TestCase):
         machine = {"MemTotal": 100, "MemAvailable": 40}
         for figures, cgroup, resident, found in (
             (machine, None, 5, (60, 100)),
-            (machine, 100, 5, (60, 100)),
+            (machine, 100, 70, (60, 100)),
             (machine, 120, 70, (60, 100)),
             (machine, 70, 5, (30, 70)),
             (machine, 50, 20, (20, 50)),

@@ -5,8 +5,11 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+import torchvision
 
 from tracing.watching import Asked, watched
+
+from plimsoll.tracing.kernels.sorting import sort_scratch
 
 
 def empty(*shape, dtype=torch.float32, grad=False, **options):
@@ -440,3 +443,117 @@ class Clouds(unittest.TestCase):
             self.assertEqual(
                 sizes.sizes(), [16 * 1024 * 64 * 4, *[count * 8] * 4, *[count * 8] * 3, 5321215]
             )
+
+
+class Boundaries(unittest.TestCase):
+    """Where a kernel begins to take more for itself: beside the results, so many sizes."""
+
+    def extra(self, op, inputs, *results):
+        with watched() as observer:
+            sizes = Asked(observer)
+            op(*inputs)
+            asked = sizes.sizes()
+        for result in results:
+            asked.remove(result)
+        return asked
+
+    def test_long_rows_are_searched_by_several_blocks_the_shorter_the_more_there_are(self):
+        for rows, least in (
+            (20, 20_000),
+            (21, 10_000),
+            (40, 10_000),
+            (41, 8000),
+            (80, 8000),
+            (81, 5000),
+            (199, 5000),
+            (200, 3000),
+            (799, 3000),
+            (800, 800),
+            (4000, 800),
+            (4001, 400),
+        ):
+            for length, several in ((least, True), (least - 1, False)):
+                with self.subTest(rows=rows, length=length):
+                    values = [empty(rows, length)]
+                    extra = self.extra(lambda x: x.topk(3), values, rows * 12, rows * 24)
+                    self.assertEqual(bool(extra), several)
+
+    def test_the_largest_are_put_in_order_where_they_lie_or_sorted_elsewhere(self):
+        for rows, taken, ordered, extra in (
+            (3, 4096, True, []),
+            (3, 4097, False, []),
+            # Sorted together: places and values, the scratch of both sorts, and what the places are looked up with.
+            (3, 4097, True, [98328, 49164, 98328, 98328, 49164, 159743, 5631, 98328]),
+            (127, 4097, True, [4162552, 2081276, 4162552, 4162552, 2081276, 6351871, 95743, 4162552]),
+            # Each row in a sort of many.
+            (128, 4097, True, [4195328, 2097664, 4195328, 6293247, 4195328]),
+            (1, 4097, True, [32776, 16388, 32776, 59391, 32776]),
+        ):
+            with self.subTest(rows=rows, taken=taken, ordered=ordered):
+                count = rows * taken
+                found = self.extra(
+                    lambda x: x.topk(taken, sorted=ordered),
+                    [empty(rows, 4200)],
+                    count * 4,
+                    count * 8,
+                )
+                self.assertEqual(found, extra)
+
+    def test_a_long_text_is_sorted(self):
+        backward = torch.ops.aten.embedding_dense_backward
+        for tokens, extra in ((3072, 0), (3073, 14)):
+            with self.subTest(tokens=tokens):
+                given = (empty(tokens, 8), empty(tokens, dtype=torch.int64), 1000, -1, False)
+                self.assertEqual(len(self.extra(backward, given, 32000)), extra)
+
+    def test_a_layer_norm_sums_many_short_rows_in_blocks(self):
+        for rows, columns, blocks in (
+            (65_536, 32, False),
+            (65_537, 32, True),
+            (65_537, 66 * 32 - 1, True),
+            (65_537, 66 * 32, False),
+        ):
+            with self.subTest(rows=rows, columns=columns):
+                one, stats, weight = empty(rows, columns), empty(rows, 1), empty(columns)
+                given = (one, one, [columns], stats, stats, weight, weight, [True] * 3)
+                results = (rows * columns * 4, columns * 4, columns * 4)
+                found = self.extra(torch.ops.aten.native_layer_norm_backward, given, *results)
+                self.assertEqual(bool(found), blocks)
+
+    def test_a_batch_norm_of_rows_shares_columns_among_eight_blocks_or_more(self):
+        # Blocks of 32 columns and 16 threads with 16 values each: 256 rows.
+        for rows, columns, extra in (
+            (7 * 256, 64, []),
+            (7 * 256 + 1, 64, [4 * 64 * 8 * 4, 8]),
+            (200 * 256, 64, [4 * 64 * 128 * 4, 8]),
+            # One column is shared by blocks of 512 threads.
+            (7 * 512 * 16 + 1, 1, [4 * 8 * 4, 4]),
+        ):
+            with self.subTest(rows=rows, columns=columns):
+                norm = torch.nn.BatchNorm1d(columns, device="meta")
+                # Batches are counted, too.
+                results = (8, rows * columns * 4, columns * 4, columns * 4)
+                self.assertEqual(self.extra(norm, [empty(rows, columns)], *results), extra)
+
+    def test_a_bias_is_fused_into_products_of_matrices(self):
+        for bias, left, right, fused in (
+            ((5,), (2, 2), (2, 5), True),
+            ((2,), (2, 2), (2, 2), True),
+            ((1, 5), (2, 2), (2, 5), False),
+            ((5,), (1, 2), (2, 5), False),
+            ((5,), (2, 1), (1, 5), False),
+            ((1,), (2, 2), (2, 1), False),
+        ):
+            with self.subTest(bias=bias, left=left, right=right):
+                with watched(libraries_open=False) as observer:
+                    torch.addmm(empty(*bias), empty(*left), empty(*right))
+                libraries = {name for name, *_ in observer.workspaces}
+                self.assertEqual(libraries, {"cublas", "cublaslt"} if fused else {"cublas"})
+
+    def test_boxes_that_overlap_are_found_in_blocks_of_64(self):
+        for count, words in ((64, 1), (65, 2)):
+            with self.subTest(count=count):
+                found = self.extra(torchvision.ops.nms, (empty(count, 4), empty(count), 0.5))
+                scores, boxes, places = count * 4, count * 16, count * 8
+                sorting = [scores, places, sort_scratch(count, key=4)]
+                self.assertEqual(found, [*sorting, boxes, places * words, places, places])

@@ -70,6 +70,7 @@ class ByNumber(unittest.TestCase):
         try:
             number = os.open(path, flags)
         except OSError as error:
+            self.assertEqual(error.filename, path)
             return type(error).__name__
         finally:
             self.patches.undo()
