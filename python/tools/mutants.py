@@ -24,6 +24,7 @@ import threading
 import time
 import unittest
 from collections import Counter
+from functools import partial
 from typing import Any, Callable, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -72,12 +73,30 @@ OTHER_OPERATORS = (
     " ZeroIterationForLoop"
 )
 
+# Kinds of nodes of which no operator changes any.
+_NEVER_CHANGED = {"name", "newline", "string", "fstring_string", "endmarker"}
+
+# In place of the seconds of a test that fails as it is.
+FAILS = -1.0
+# How tests notice a fault: one fails, or does not end.
+NOTICED = ("killed", "timeout")
 # Tests of one fault may take so many times as long as without it, and so much more.
 TIMES, SECONDS_MORE = 5, 20
 # Tests that take longer than this altogether are not all tried.
 MOST_SECONDS = 60
 # A fault may make a loop that takes memory without end.
 MORE_BYTES = 6 * 2**30
+
+
+class Place(NamedTuple):
+    """One way to change one place of a file."""
+
+    path: pathlib.Path
+    line: int
+    operator: str
+    occurrence: int
+    # What stands there.
+    text: str
 
 
 class Fault(NamedTuple):
@@ -141,9 +160,7 @@ def operators() -> dict[str, Any]:
             return ()
 
     provided = OperatorProvider()
-    turned = [
-        f"Replace{kind}_{pair}" for kind, pairs in TURNED.items() for pair in pairs.split()
-    ]
+    turned = [f"Replace{kind}_{pair}" for kind, pairs in TURNED.items() for pair in pairs.split()]
     found = {name: provided[name]() for name in (*turned, *OTHER_OPERATORS.split())}
     return {**found, "RemoveCall": RemoveCall(), "ChangeNumber": ChangeNumber()}
 
@@ -157,29 +174,46 @@ def _changed(text: str) -> list[str]:
     return [str(value + 1), str(value - 1)] if isinstance(value, int) else [str(value * 2)]
 
 
-def faults_of(path: pathlib.Path, all_operators: dict[str, Any]) -> list[Fault]:
+def places_of(path: pathlib.Path, all_operators: dict[str, Any]) -> list[Place]:
     from cosmic_ray.ast import ast_nodes, get_ast
-    from cosmic_ray.mutating import mutate_code
 
     source = path.read_text(encoding="utf-8")
-    left_out = _left_out(ast.parse(source))
-    name, lines = str(path.relative_to(PACKAGE)), source.splitlines()
+    left_out, lines = _left_out(ast.parse(source)), source.splitlines()
+    nodes = [node for node in ast_nodes(get_ast(source)) if node.type not in _NEVER_CHANGED]
+    return [
+        Place(path, start[0], name, occurrence, lines[start[0] - 1])
+        for name, operator in all_operators.items()
+        for occurrence, start in enumerate(
+            start for node in nodes for start, _ in operator.mutation_positions(node)
+        )
+        if not any(begin <= start < end for begin, end in left_out)
+    ]
+
+
+def drawn(
+    places: list[Place], sample: int, seed: int, all_operators: dict[str, Any]
+) -> list[Fault]:
+    """As many faults as wanted, or all where that is 0; the same ones as long as the code is the same."""
+    from cosmic_ray.mutating import mutate_code
+
+    def order(place: Place) -> str:
+        key = (seed, place.path.name, place.operator, place.occurrence, place.text)
+        return hashlib.sha256(str(key).encode()).hexdigest()
+
     found: dict[str, Fault] = {}
-    for operator_name, operator in all_operators.items():
-        positions = [
-            start for node in ast_nodes(get_ast(source)) for start, _ in operator.mutation_positions(node)
-        ]
-        for occurrence, start in enumerate(positions):
-            if any(begin <= start < end for begin, end in left_out):
-                continue
-            changed = mutate_code(source, operator, occurrence)
-            try:
-                compile(changed, name, "exec")
-            except (SyntaxError, TypeError):
-                continue
-            texts = zip(lines, changed.splitlines())
-            text = next((new.strip() for old, new in texts if old != new), "")
-            found.setdefault(changed, Fault(name, start[0], operator_name, text, changed))
+    for place in sorted(places, key=order):
+        source = place.path.read_text(encoding="utf-8")
+        changed = mutate_code(source, all_operators[place.operator], place.occurrence)
+        try:
+            compile(changed, place.path.name, "exec")
+        except (SyntaxError, TypeError):
+            continue
+        texts = zip(source.splitlines(), changed.splitlines())
+        text = next((new.strip() for old, new in texts if old != new), "")
+        name = str(place.path.relative_to(PACKAGE))
+        found.setdefault(changed, Fault(name, place.line, place.operator, text, changed))
+        if len(found) == sample:
+            break
     return list(found.values())
 
 
@@ -200,15 +234,6 @@ def _left_out(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]
         for node in nodes
         if node is not None
     ]
-
-
-def drawn(faults: list[Fault], sample: int, seed: int) -> list[Fault]:
-    """A sample that stays the same where the code does."""
-
-    def order(fault: Fault) -> str:
-        return hashlib.sha256(f"{seed} {fault.path} {fault.source}".encode()).hexdigest()
-
-    return sorted(faults, key=order)[: sample or None]
 
 
 class OwnProcess:
@@ -275,7 +300,7 @@ def cases_of(suite: Any) -> list[Any]:
 
 
 def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list[int]]]]:
-    """The tests of a file that pass, each with its seconds and the lines that it runs."""
+    """The tests of a file that were not left out, each with its seconds and the lines that it runs."""
     lines: dict[str, set[int]] = {}
 
     def in_file(frame: Any, event: str, _: Any) -> Any:
@@ -300,7 +325,10 @@ def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
         seconds = time.process_time() - began
-        if result.wasSuccessful() and result.testsRun and not result.skipped:
+        if not result.wasSuccessful():
+            # It could tell nothing of a fault.
+            found.append((case.id(), FAILS, {}))
+        elif result.testsRun and not result.skipped:
             found.append((case.id(), seconds, {path: sorted(own) for path, own in lines.items()}))
     kept.write_text(json.dumps(found), encoding="utf-8")
     return found
@@ -382,93 +410,92 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=37)
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--left", action="store_true", help="only what the last run left")
-    parser.add_argument("--only", default="", help="faults of files with this in their path")
     parser.add_argument("--rows", default=str(ROWS), help="the file for the result")
     asked = parser.parse_args(arguments)
     install()
     patterns, left_out, test_patterns = AREAS[asked.area]
-    paths = [
-        path
-        for pattern in patterns
-        for path in sorted(PACKAGE.glob(pattern))
-        if path.name not in left_out and asked.only in str(path)
-    ]
+    found = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern))]
+    paths = [path for path in found if path.name not in left_out]
     all_operators = operators()
-    everything = [fault for path in paths for fault in faults_of(path, all_operators)]
-    faults = drawn(everything, asked.sample, asked.seed)
+    places = [place for path in paths for place in places_of(path, all_operators)]
+    faults = drawn(places, asked.sample, asked.seed, all_operators)
     before: dict[str, Any] = {}
     if asked.left:
         before = json.loads(pathlib.Path(asked.rows).read_text(encoding="utf-8"))[asked.area]
         left = {(one["file"], one["operator"], one["becomes"]) for one in before["left"]}
         faults = [one for one in faults if (one.path, one.operator, one.text) in left]
-    print(f"{len(everything)} faults in {len(paths)} files, {len(faults)} of them tried", flush=True)
-
+    print(f"{len(places)} faults in {len(paths)} files, {len(faults)} of them tried", flush=True)
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
     import torch
 
     torch.set_num_threads(1)
+    seen = tests_seen(test_patterns, {str(path) for path in paths}, asked.at_once)
+    print(f"{len(seen)} tests run lines of this area", flush=True)
+    statements = {str(path.relative_to(PACKAGE)): statements_in_functions(path) for path in paths}
+    outcomes = outcomes_of(faults, seen, statements, asked.at_once)
+    counts = Counter(one["outcome"] for one in outcomes)
+    counts.update({how: before.get(how, 0) for how in NOTICED})
+    score = round(100 * sum(counts[how] for how in NOTICED) / max(1, sum(counts.values())))
+    _write(pathlib.Path(asked.rows), asked, len(places), outcomes, counts, score)
+    print(f"{asked.area}: {score} of 100 ({dict(counts)})")
+    return 0
+
+
+def tests_seen(patterns: tuple[str, ...], files: set[str], at_once: int) -> list[Seen]:
+    """The tests that run lines of these files."""
     modules = [
         ".".join(file.relative_to(TESTS).with_suffix("").parts)
-        for pattern in test_patterns
+        for pattern in patterns
         for file in sorted(TESTS.glob(pattern))
     ]
     seen: list[Seen] = []
-    files = {str(path) for path in paths}
 
     def take(number: int, answer: Any) -> None:
         if answer is None:
             print(f"{modules[number]} did not end", flush=True)
         for name, seconds, lines in answer or []:
-            if lines:
+            if seconds == FAILS:
+                print(f"{name} fails without a fault", flush=True)
+            elif lines:
                 seen.append(Seen(name, seconds, {path: set(own) for path, own in lines.items()}))
 
-    each_in_child(
-        [(lambda module=module: watch(module, files), 900.0) for module in modules],
-        asked.at_once,
-        take,
-    )
-    print(f"{len(seen)} tests run lines of this area", flush=True)
+    works = [(partial(watch, module, files), 900.0) for module in modules]
+    each_in_child(works, at_once, take)
+    return seen
 
-    statements = {str(path.relative_to(PACKAGE)): statements_in_functions(path) for path in paths}
+
+def outcomes_of(
+    faults: list[Fault],
+    seen: list[Seen],
+    statements: dict[str, dict[int, range]],
+    at_once: int,
+) -> list[dict[str, Any]]:
     works: list[tuple[Callable[[], Any], float]] = []
     tried: list[Fault] = []
     outcomes: list[dict[str, Any]] = []
+
+    def note(fault: Fault, how: str) -> None:
+        row = {"file": fault.path, "line": fault.line, "operator": fault.operator}
+        outcomes.append({**row, "becomes": fault.text, "outcome": how})
+        if how not in NOTICED:
+            print(f"{how}: {fault.path}:{fault.line} {fault.operator}: {fault.text}", flush=True)
+
     for fault in faults:
         tests = tests_for(fault, seen, statements[fault.path])
         if not tests:
-            outcomes.append(_row(fault, "no test", ""))
+            note(fault, "no test")
             continue
         names = [one.name for one in tests]
         limit = TIMES * sum(one.seconds for one in tests) + SECONDS_MORE
-        works.append((lambda fault=fault, names=names: noticed_by(fault, names), limit))
+        works.append((partial(noticed_by, fault, names), limit))
         tried.append(fault)
 
-    def note(number: int, answer: Any) -> None:
-        fault = tried[number]
+    def take(number: int, answer: Any) -> None:
         how = "killed" if answer else "timeout" if answer is None else "survived"
-        outcomes.append(_row(fault, how, answer or ""))
-        if how != "killed":
-            print(f"{how}: {fault.path}:{fault.line} {fault.operator}: {fault.text}", flush=True)
+        note(tried[number], how)
 
-    each_in_child(works, asked.at_once, note)
-    counts = Counter(one["outcome"] for one in outcomes)
-    counts.update({how: before.get(how, 0) for how in ("killed", "timeout")})
-    noticed = counts["killed"] + counts["timeout"]
-    score = round(100 * noticed / max(1, sum(counts.values())))
-    _write(pathlib.Path(asked.rows), asked, len(everything), outcomes, counts, score)
-    print(f"{asked.area}: {score} of 100 ({dict(counts)})")
-    return 0
-
-
-def _row(fault: Fault, outcome: str, by: str) -> dict[str, Any]:
-    return {
-        "file": fault.path,
-        "line": fault.line,
-        "operator": fault.operator,
-        "becomes": fault.text,
-        "outcome": outcome,
-        "by": by,
-    }
+    each_in_child(works, at_once, take)
+    return outcomes
 
 
 def _write(
@@ -483,9 +510,9 @@ def _write(
         "faults": of,
         "tried": sum(counts.values()),
         "score": score,
-        **{key: counts[key] for key in ("killed", "timeout", "survived", "no test")},
+        **{how: counts[how] for how in (*NOTICED, "survived", "no test")},
         "left": sorted(
-            (one for one in outcomes if one["outcome"] in ("survived", "no test")),
+            (one for one in outcomes if one["outcome"] not in NOTICED),
             key=lambda one: (one["file"], one["line"], one["becomes"]),
         ),
     }

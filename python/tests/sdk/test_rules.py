@@ -159,7 +159,9 @@ class WhatIsKnown(unittest.TestCase):
 
     def test_others_fill_a_card_with_more_than_a_tenth_of_it(self):
         for others, said in ((0, False), (10, False), (11, True), (19, True)):
-            gauge = SimpleNamespace(others_bytes=lambda others=others: others, total_bytes=lambda: 100)
+            gauge = SimpleNamespace(
+                others_bytes=lambda others=others: others, total_bytes=lambda: 100
+            )
             decider = Decider(gauge, sizer=None, bridge=None, patience=0)
             self.assertEqual(decider.others_hold(), said, others)
         gauge = SimpleNamespace(total_bytes=lambda: 100)

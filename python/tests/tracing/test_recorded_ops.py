@@ -9,7 +9,8 @@ import torchvision
 
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.kernels.sorting import sort_scratch
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.kernels.sorting import _few_rows, sort_scratch
 
 
 def empty(*shape, dtype=torch.float32, grad=False, **options):
@@ -484,7 +485,12 @@ class Boundaries(unittest.TestCase):
             (3, 4097, False, []),
             # Sorted together: places and values, the scratch of both sorts, and what the places are looked up with.
             (3, 4097, True, [98328, 49164, 98328, 98328, 49164, 159743, 5631, 98328]),
-            (127, 4097, True, [4162552, 2081276, 4162552, 4162552, 2081276, 6351871, 95743, 4162552]),
+            (
+                127,
+                4097,
+                True,
+                [4162552, 2081276, 4162552, 4162552, 2081276, 6351871, 95743, 4162552],
+            ),
             # Each row in a sort of many.
             (128, 4097, True, [4195328, 2097664, 4195328, 6293247, 4195328]),
             (1, 4097, True, [32776, 16388, 32776, 59391, 32776]),
@@ -492,12 +498,44 @@ class Boundaries(unittest.TestCase):
             with self.subTest(rows=rows, taken=taken, ordered=ordered):
                 count = rows * taken
                 found = self.extra(
-                    lambda x: x.topk(taken, sorted=ordered),
-                    [empty(rows, 4200)],
+                    torch.topk,
+                    (empty(rows, 4200), taken, -1, True, ordered),
                     count * 4,
                     count * 8,
                 )
                 self.assertEqual(found, extra)
+
+    def test_a_few_very_long_rows_are_sorted_each_for_itself(self):
+        for taken, extra in ((999_999, 9 + 8), (1_000_000, 9 + 5)):
+            with self.subTest(taken=taken):
+                given, count = (empty(2, 2_000_000), taken), 2 * taken
+                found = self.extra(torch.topk, given, count * 4, count * 8)
+                self.assertEqual(len(found), extra)
+
+    def test_few_rows_of_a_table_are_summed_with_atomic_adds(self):
+        for rows, partials, width, few in (
+            (527, 4 * 527 + 1, 32, True),
+            (527, 4 * 527, 32, False),
+            (528, 4 * 528 + 1, 32, False),
+            (527, 4 * 527 + 1, 33, True),
+            # Wider rows take a block for each 1024 columns.
+            (263, 4 * 526 + 1, 2048, True),
+            (264, 4 * 528 + 1, 2048, False),
+        ):
+            self.assertEqual(_few_rows(H200, rows, partials, width), few, (rows, partials, width))
+
+    def test_which_value_was_the_largest_is_kept_where_a_bag_gives_its_largest(self):
+        for mode, forward, backward in (("sum", 4, 15), ("mean", 4, 15), ("max", 5, 1)):
+            with self.subTest(mode=mode), watched() as observer:
+                table = torch.nn.EmbeddingBag(60000, 64, mode=mode, device="meta")
+                chosen = torch.empty(20000, 4, dtype=torch.int64, device="meta")
+                sizes = Asked(observer)
+                out = table(chosen)
+                self.assertEqual(len(sizes.sizes()), forward)
+                grad = torch.empty_like(out)
+                sizes.sizes()
+                out.backward(grad)
+                self.assertEqual(len(sizes.sizes()), backward)
 
     def test_a_long_text_is_sorted(self):
         backward = torch.ops.aten.embedding_dense_backward

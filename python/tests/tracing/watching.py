@@ -1,4 +1,4 @@
-"""Helpers of the tests: ops watched as a trace watches them. All that a kernel took for itself must have been given back."""
+"""Helpers of the tests: ops watched as a trace watches them, and all that kernels take for themselves given back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def watched(libraries_open=True, gpu=H200):
 
 def still_held(events):
     """The sizes of what kernels took for themselves and still hold."""
-    taken = {event[1]: event[2] for event in events if event[0] == "a" and event[5] == kinds.TEMPORARY}
+    taken = {
+        event[1]: event[2] for event in events if event[0] == "a" and event[5] == kinds.TEMPORARY
+    }
     for event in events:
         if event[0] == "f":
             taken.pop(event[1], None)

@@ -56,7 +56,9 @@ class ByNumber(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.mine, self.none = (os.path.join(folder.name, name) for name in ("mine.txt", "none.txt"))
+        self.mine, self.none = (
+            os.path.join(folder.name, name) for name in ("mine.txt", "none.txt")
+        )
         with open(self.mine, "w", encoding="ascii") as file:
             file.write("mine")
         # Beside the files of the program, as a trace has it.
@@ -114,27 +116,29 @@ class ByNumber(unittest.TestCase):
 
 
 class Headers(unittest.TestCase):
-    def file(self, length, text):
-        made = tempfile.NamedTemporaryFile()
-        self.addCleanup(made.close)
-        made.write(length.to_bytes(8, "little") + text)
-        made.flush()
-        return made.name
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "a.safetensors")
+
+    def put(self, length, text):
+        with open(self.path, "wb") as file:
+            file.write(length.to_bytes(8, "little") + text)
 
     def test_a_file_that_cannot_be_read_is_one_clear_error(self):
         whole = b'{"a": {"dtype": "F32", "shape": [2]}}'
-        self.assertEqual(list(weights.read_header(self.file(len(whole), whole))), ["a"])
+        self.put(len(whole), whole)
+        self.assertEqual(list(weights.read_header(self.path)), ["a"])
         for length, text in (
             (0, b"{}"),
             (10**8 + 1, b"{}"),
-            (3, b"{}"),
+            (3, b"{}}"),
             (2, b"\xff{"),
             (2, b"[]"),
         ):
+            self.put(length, text)
             with self.subTest(length=length, text=text), self.assertRaises(Failure) as caught:
-                if (length, text) == (3, b"{}"):
-                    text = b"{}}"
-                weights.read_header(self.file(length, text))
+                weights.read_header(self.path)
             self.assertEqual(caught.exception.code, "bad-safetensors")
 
     def test_an_entry_that_cannot_be_read_is_one_clear_error(self):
@@ -147,7 +151,8 @@ class Headers(unittest.TestCase):
             "[]",
         ):
             text = f'{{"a": {entry}}}'.encode()
-            file = weights.HeaderFile(self.file(len(text), text), "cpu", Places())
+            self.put(len(text), text)
+            file = weights.HeaderFile(self.path, "cpu", Places())
             with self.subTest(entry), self.assertRaises(Failure) as caught:
                 file.get_tensor("a")
             self.assertEqual(caught.exception.code, "bad-safetensors")
