@@ -41,17 +41,34 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "python-recovery": (
         ("recovery/**/*.py", "leaks/*.py", "distributed/agreement.py", "distributed/ranks.py"),
         (),
-        ("sdk/test_*.py", "keeping/test_*.py", "sessions/test_*.py", "buffering/test_gc.py"),
+        (
+            "sdk/test_[dlr]*.py",
+            "sdk/test_failed_graph.py",
+            "sdk/test_injected_failures.py",
+            "sdk/test_tools.py",
+            "keeping/test_[cs]*.py",
+            "buffering/test_gc.py",
+        ),
     ),
     "python-kernels": (
         ("tracing/kernels/**/*.py",),
         # Fitted tables.
         ("fitted_choices.py", "fitted.py"),
         (
-            "tracing/test_[cmr]*.py",
+            "tracing/test_ca*.py",
+            "tracing/test_conv*.py",
+            "tracing/test_measured_ops.py",
+            "tracing/test_re*s.py",
+            "tracing/test_recurrent.py",
             "tracing/calls/test_spectra.py",
             "tracing/choices/test_ranked_kernels.py",
-            "tracing/kinds/test_[acdmst]*.py",
+            "tracing/kinds/test_[at]*s.py",
+            "tracing/kinds/test_attention.py",
+            "tracing/kinds/test_choosing.py",
+            "tracing/kinds/test_de*.py",
+            "tracing/kinds/test_matrices.py",
+            "tracing/kinds/test_s*[ts]s.py",
+            "tracing/kinds/test_sparse.py",
         ),
     ),
 }
