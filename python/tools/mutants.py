@@ -96,6 +96,12 @@ SAMPLE = 80
 # Kinds of nodes of which no operator changes any.
 _NEVER_CHANGED = {"name", "newline", "string", "fstring_string", "endmarker"}
 
+# Tests that take tens of seconds for each fault.
+SLOW = (
+    "keeping.test_cheap_marks.Counters.test_a_step_that_failed_anywhere_is_undone_whole_or_refused"
+)
+# Of tests that fail at random places so many do here.
+os.environ["PLIMSOLL_TEST_INJECTIONS"] = "12"
 # In place of the seconds of a test that fails as it is.
 FAILS = -1.0
 # How tests notice a fault: one fails, or does not end.
@@ -338,6 +344,8 @@ def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list
         return json.loads(kept.read_text(encoding="utf-8"))
     found = []
     for case in cases_of(unittest.defaultTestLoader.loadTestsFromName(module)):
+        if case.id() == SLOW:
+            continue
         lines.clear()
         result = unittest.TestResult()
         began = time.process_time()

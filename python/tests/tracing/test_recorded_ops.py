@@ -10,6 +10,8 @@ import torchvision
 from tracing.watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.kernels import flex_attention
+from plimsoll.tracing.kernels.reductions import _halved
 from plimsoll.tracing.kernels.sorting import _few_rows, sort_scratch
 
 
@@ -595,3 +597,63 @@ class Boundaries(unittest.TestCase):
                 scores, boxes, places = count * 4, count * 16, count * 8
                 sorting = [scores, places, sort_scratch(count, key=4)]
                 self.assertEqual(found, [*sorting, boxes, places * words, places, places])
+
+    def test_indices_of_several_types_are_widened(self):
+        points, near, far = (
+            empty(16, 64),
+            empty(20, dtype=torch.int64),
+            empty(20, dtype=torch.int32),
+        )
+        for indices, extra in (((near, far), [160]), ((far, near), [160]), ((near, near), [])):
+            self.assertEqual(self.extra(lambda a, b: points[a, b], indices, 80), extra)
+
+    def test_flex_attention_of_few_queries_shares_out_the_keys(self):
+        query, key = empty(2, 8, 64, 32), empty(2, 2, 256, 32)
+        value, rows = empty(2, 2, 256, 16), 2 * 8 * 64 * 4
+        op = torch.ops.plimsoll.flex_attention
+        # 132 multiprocessors for 4 heads of keys: 33 parts, twice.
+        part = 66 * rows
+        short = [part, part, part * 16, rows, rows * 16]
+        for is_short, sizes in ((True, short), (False, [rows, rows, rows * 16])):
+            self.assertEqual(self.extra(op, (query, key, value, [], is_short)), sizes)
+        out, sums = empty(2, 8, 64, 16), empty(2, 8, 64)
+        for sums_grad, taken in ((None, [rows]), (sums, [rows, rows])):
+            given = (query, key, value, out, sums, out, sums_grad, [])
+            found = self.extra(torch.ops.plimsoll.flex_attention_backward, given)
+            self.assertEqual(found, [*taken, 131072, 131072, 65536])
+
+    def test_flex_attention_generates_with_few_queries_and_heads_that_can_be_shared_out(self):
+        for heads, key_heads, queries, mask_heads, short in (
+            (8, 2, 127, 1, True),
+            (8, 2, 128, 1, False),
+            (8, 2, 0, 1, False),
+            (6, 2, 64, 1, False),
+            (8, 8, 64, 8, True),
+            (8, 8, 64, 2, False),
+            (8, 2, 64, 8, False),
+        ):
+            query, value = empty(1, heads, queries, 16), empty(1, key_heads, 256, 16)
+            found = flex_attention.is_short(query, value, mask_heads)
+            self.assertEqual(found, short, (heads, key_heads, queries, mask_heads))
+
+    def test_flex_attention_lays_results_out_as_the_queries(self):
+        query, key = empty(2, 64, 8, 32).transpose(1, 2), empty(2, 8, 256, 32)
+        with watched():
+            out, *_ = torch.ops.plimsoll.flex_attention(query, key, key[..., :16], [], False)
+        self.assertEqual((out.shape, out.stride()), ((2, 8, 64, 16), (8192, 16, 128, 1)))
+
+    def test_what_32_bits_cannot_address_is_reduced_in_parts(self):
+        for sizes, parts in (
+            ([1 << 19, 1023], [[1 << 19, 1023]]),
+            ([1 << 19, 1024], [[1 << 18, 1024]] * 2),
+            ([1 << 20, 1024], [[1 << 18, 1024]] * 4),
+            ([3, 1 << 28], [[1, 1 << 28]] * 3),
+            ([1, 1 << 30], [[1, 1 << 28]] * 4),
+        ):
+            self.assertEqual(_halved(sizes, (sizes[1], 1), 4), parts)
+        # Parts in half precision are added up in float32.
+        for dtype, collected in ((torch.bfloat16, [8192]), (torch.float32, [])):
+            size = dtype.itemsize
+            values = [empty((1 << 33) // size // 2048, 2048, dtype=dtype)]
+            found = self.extra(lambda x: x.sum(0), values, 2048 * size)
+            self.assertEqual([one for one in found if one == 8192], collected)

@@ -14,6 +14,26 @@ from plimsoll.tracing.kernels.spectra.work_area import work_area
 
 TRUTH = Path(__file__).parents[4] / "bench/truth/fourier-transforms.json.xz"
 
+# Lines longer than those that an H200 was asked about: length, whether real, and the numbers of a work area.
+WORK = (
+    (5000, False, 0),
+    (13312, False, 0),
+    (16384, False, 0),
+    (8704, False, 8704),
+    (32768, False, 32768),
+    (8192, True, 0),
+    (16384, True, 0),
+    (5000, True, 2501),
+    (32768, True, 16385),
+    (16385, True, 16385),
+    # Up to a factor of 127; then as a product of lines of more than twice the length.
+    (8128, False, 8128),
+    (8384, False, 2 * 16875),
+    (4612, False, 2 * 9375),
+    (4612, True, 2307),
+    (4609, True, 9375 + 2304),
+)
+
 
 def pictures(*shape):
     return torch.empty(*shape, device="meta")
@@ -106,6 +126,11 @@ class WorkAreas(unittest.TestCase):
         ):
             found = [length for length in range(lengths.LONGEST + 1) if table >> length & 1]
             self.assertEqual(found, [length for length, _ in lines[name]], name)
+
+    def test_lines_longer_than_were_asked_about(self):
+        for length, is_real, elements in WORK:
+            with self.subTest(length=length, is_real=is_real):
+                self.assertEqual(work_area((length,), 3, 8, is_real), 3 * 8 * elements)
 
     def test_of_plans_that_were_drawn_at_random(self):
         for sizes, lines, is_real, bytes_of_one in (
