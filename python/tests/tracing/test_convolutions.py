@@ -54,6 +54,14 @@ class Usual(unittest.TestCase):
         patch = problem(128, 3, 224, 768, 16, 16, dtype=torch.bfloat16)
         self.assertEqual(cudnn.usual(patch, "forward"), 144441360)
 
+    def test_larger_images_than_were_measured_and_clips_are_not_fitted(self):
+        for side, unfitted in ((224, False), (225, True)):
+            self.assertEqual(choices._is_unfitted(problem(1, 8, side, 8, 1)), unfitted)
+        clip = torch.empty(1, 8, 2, 4, 4, device="meta")
+        weight = torch.empty(8, 8, 1, 1, 1, device="meta")
+        layer = Problem(clip, weight, clip, [1] * 3, [0] * 3, [1] * 3, False, 1)
+        self.assertTrue(choices._is_unfitted(layer))
+
     def test_pixels_first_needs_no_copies(self):
         self.assertEqual(
             cudnn.usual(problem(8, 64, 56, 64, 3, pad=1, layout=torch.channels_last), "forward"), 0
