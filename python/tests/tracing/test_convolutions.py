@@ -6,6 +6,7 @@ import os
 import unittest
 from math import exp
 from typing import ClassVar
+from unittest import mock
 
 import torch
 
@@ -13,7 +14,7 @@ from tracing import PACKAGE
 from tracing.watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.kernels import choices, cudnn, fourier
+from plimsoll.tracing.kernels import choices, cudnn, fourier, split_k
 from plimsoll.tracing.kernels.convolution import Problem
 from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
 from plimsoll.tracing.ledger import Ledger
@@ -671,6 +672,13 @@ class SplitSums(unittest.TestCase):
         # As ranked on an H200: five parts, where four seem as fast.
         shape = problem(36, 384, 16, 160, 3, pad=1).workspaces("forward", H200)
         self.assertEqual(shape, (28557775, 30130927, 0.25))
+
+    def test_the_chance_of_the_next_one_goes_by_how_much_slower_it_is(self):
+        for time, chance in ((101.9, 0.25), (102, 0.06), (111.9, 0.06), (112.1, 0)):
+            ways = [(100, 1000), (time, 3000)]
+            with mock.patch.object(split_k, "split_scratch", return_value=ways):
+                found = workspace_on_device(None, "forward", {27: 1, 28: 1}, 5000)
+            self.assertEqual(found, (5000, 7000, chance))
 
     def test_groups_of_four_channels_take_nothing_for_their_weights_in_half_precision(self):
         # As in ResNeXt-50, measured.
