@@ -42,7 +42,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         ("recovery/**/*.py", "leaks/*.py", "distributed/agreement.py", "distributed/ranks.py"),
         (),
         (
-            "sdk/test_[dlr]*.py",
+            "sdk/test_[lr]*.py",
             "sdk/test_failed_graph.py",
             "sdk/test_injected_failures.py",
             "sdk/test_tools.py",

@@ -49,7 +49,7 @@ class Schedule(unittest.TestCase):
         before = gc.get_threshold()
         frozen = gc.get_freeze_count()
         with plimsoll.schedule_gc(every=1000, young=5000) as garbage:
-            self.assertEqual(gc.get_threshold()[0], 5000)
+            self.assertEqual(gc.get_threshold(), (5000, 20, 1000))
             self.assertGreater(gc.get_freeze_count(), frozen + 1000)
             garbage.start()
         garbage.stop()

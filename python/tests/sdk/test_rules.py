@@ -1,6 +1,7 @@
 """The rules of recovery, by the cases that the supervisor's tests read, too (src/run/ladder/rules.test.ts)."""
 
 import json
+import logging
 import os
 import unittest
 from collections import Counter
@@ -13,11 +14,18 @@ from sdk import PACKAGE
 
 import plimsoll
 from plimsoll.batching.sizing import next_size
+from plimsoll.distributed import ranks
 from plimsoll.distributed.agreement import Agreement, Verdict
 from plimsoll.distributed.channel import FAILED, OK, Word
-from plimsoll.leaks.kept import _confidence, came_at_once
+from plimsoll.leaks.census import Census
+from plimsoll.leaks.holders import holder_of
+from plimsoll.leaks.kept import _confidence, came_at_once, kept
 from plimsoll.memory.load_line import LOAD_LINE
+from plimsoll.recovery.parts.batch_run import BatchRun
+from plimsoll.recovery.parts.split import Splitter
+from plimsoll.recovery.restore import graph
 from plimsoll.recovery.rules.decider import Decider, wait_seconds
+from plimsoll.recovery.rules.fitting import Fitting
 from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
 from plimsoll.recovery.rules.ladder import Failed, decide
 from plimsoll.recovery.rules.peaks import MAX_SIZES, Peaks
@@ -30,6 +38,7 @@ from plimsoll.recovery.rules.sizes import (
     grow_back,
     smaller,
 )
+from plimsoll.recovery.steps.program import loss_of
 
 with open(
     os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8"
@@ -444,6 +453,17 @@ class SizesOfAStep(unittest.TestCase):
         self.assertEqual(aheads, [False, True, False, False, True])
 
 
+class GrowthHere(unittest.TestCase):
+    def test_growth_that_was_decided_here_is_told(self):
+        bridge = Supervisor()
+        with mock.patch("plimsoll.bridge.connection.current", return_value=bridge):
+            fitting = Fitting("step", Gauge(), 8, 20, True, 60)
+        fitting._grow(16, "why")
+        self.assertEqual((bridge.told, fitting.sizer.size), (["grow-back"], 16))
+        event = fitting.decider.events[-1]
+        self.assertEqual((event["rung"], event["from"], event["to"]), ("grow-back", 8, 16))
+
+
 class Ranks(unittest.TestCase):
     """One of two ranks; the words of both in each round."""
 
@@ -524,3 +544,171 @@ class WhatWasKept(unittest.TestCase):
     def test_growth_in_more_looks_is_surer(self):
         found = [_confidence([{"looks": 1}, {"looks": looks}]) for looks in (1, 2, 4, 5)]
         self.assertEqual([_confidence([]), *found], [0.5, 0.5, 0.65, 0.95, 0.95])
+
+    def test_tensors_are_told_where_they_are_many_or_many_of_few(self):
+        def told(**counts):
+            kinds = {kind: ((3,), kind, "cpu") for kind in counts}
+            tensors = Counter({kinds[kind]: count for kind, count in counts.items()})
+            last = census(tensors=tensors, sizes=dict.fromkeys(kinds.values(), 4))
+            found = kept(census(), last)["tensors"]
+            return {one["dtype"]: (one["count"], one["bytes"]) for one in found}
+
+        self.assertEqual(told(a=10, b=9), {"a": (10, 40)})
+        few = dict.fromkeys("abc", 9)
+        self.assertEqual(told(**few, d=2), {})
+        self.assertEqual(len(told(**few, d=3)), 4)
+
+    def test_objects_are_told_from_a_thousand_on_but_those_of_imports(self):
+        own, library = ("sdk.test_rules", "Keeper"), ("collections", "OrderedDict")
+        for count, modules, told in (
+            (999, 0, []),
+            (1000, 0, [own, library]),
+            (1099, 1, [own]),
+            (1100, 1, [own, library]),
+        ):
+            last = census(
+                objects=Counter({own: count, library: count}),
+                modules=frozenset(map(str, range(modules))),
+            )
+            found = [one["type"] for one in kept(census(), last)["objects"]]
+            self.assertEqual(sorted(found), sorted(".".join(name) for name in told))
+
+    def test_a_container_that_grew_by_a_thousand_is_told_with_its_name(self):
+        last = census(containers={id(GROWN): ("list", len(GROWN))})
+        for before, more in (
+            (None, 2000),
+            (("list", 1000), 1000),
+            (("list", 1001), None),
+            # Another one that lay there before.
+            (("dict", 1500), 2000),
+        ):
+            first = census(containers={} if before is None else {id(GROWN): before})
+            row = {"type": "list", "of": "int", "length": 2000, "count": more}
+            wanted = [] if more is None else [{**row, "where": f"{__name__}.GROWN"}]
+            self.assertEqual(kept(first, last)["containers"], wanted)
+
+    def test_who_holds_a_thing_is_named_as_the_program_does(self):
+        thing = [object()]
+        keeper = Keeper(thing)
+        del thing
+        self.assertEqual(holder_of(GROWN), f"{__name__}.GROWN")
+        self.assertEqual(holder_of(keeper.things[0]), "Keeper.things")
+        # Also once its dictionary was asked for.
+        self.assertEqual(list(vars(keeper)), ["things"])
+        self.assertEqual(holder_of(keeper.things), "Keeper.things")
+        read = keeper.reader()
+        self.assertEqual(holder_of(read.__closure__[0].cell_contents), READER)
+        self.assertIsNone(holder_of(logging.root.manager.loggerDict))
+
+
+GROWN = list(range(2000))
+READER = "a variable of Keeper.reader.<locals>.read"
+
+
+def census(**parts):
+    empty = Census(Counter(), {}, Counter(), Counter(), {}, frozenset())
+    return empty._replace(**parts)
+
+
+class Keeper:
+    def __init__(self, things):
+        self.things = things
+
+    def reader(self):
+        mine = [object()]
+
+        def read():
+            return mine
+
+        return read
+
+
+class PartsOfABatch(unittest.TestCase):
+    def shares(self, batch, share, size=2, reduction="mean"):
+        settings = SimpleNamespace(reduction=reduction, share=share, splitter=Splitter())
+        run = BatchRun(batch, 4, settings, None)
+        found = []
+        while (part := run.part(size)) is not None:
+            start, stop, _, weight = part
+            found.append((start, stop, round(weight, 9)))
+            run.finished(stop - start, torch.tensor(1.0), weight)
+        self.assertEqual((run.done, sum(run.partition)), (4, 4))
+        return found, float(run.loss)
+
+    def test_a_part_weighs_as_much_as_it_has_of_what_the_mean_is_over(self):
+        weights = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        whole = mock.Mock(side_effect=lambda part: float(part.sum()))
+        self.assertEqual(self.shares(weights, whole)[0], [(0, 2, 0.3), (2, 4, 0.7)])
+        self.assertEqual(whole.call_count, 3)
+        self.assertEqual(self.shares(weights, whole, size=4), ([(0, 4, 1)], 1))
+        self.assertEqual(
+            self.shares(weights, whole, reduction="sum"), ([(0, 2, 1), (2, 4, 1)], 2.0)
+        )
+        self.assertEqual(self.shares(weights * 0, whole)[0], [(0, 2, 0.5), (2, 4, 0.5)])
+        # What carries no loss is left out.
+        weights[:2] = 0
+        self.assertEqual(self.shares(weights, whole), ([(2, 4, 1)], 1))
+        for labels, found in (
+            ([[1, 1], [1, -100], [1, -100], [-100, -100]], [(0, 2, 0.75), (2, 4, 0.25)]),
+            ([[-100, -100]] * 4, [(0, 2, 0.5), (2, 4, 0.5)]),
+        ):
+            batch = (torch.zeros(4, 1), torch.tensor(labels))
+            self.assertEqual(self.shares(batch, "tokens")[0], found)
+            self.assertEqual(self.shares(batch, "samples")[0], [(0, 2, 0.5), (2, 4, 0.5)])
+
+    def test_a_size_that_is_no_number_of_samples_is_one_clear_error(self):
+        for size, code in (
+            (0, "empty-batch"),
+            (-1, "batch-size-unclear"),
+            (True, "batch-size-unclear"),
+            (1.5, "batch-size-unclear"),
+            ("4", "batch-size-unclear"),
+        ):
+            with self.assertRaises(plimsoll.Failure) as caught:
+                Splitter(size=lambda _, size=size: size).size([])
+            self.assertEqual(caught.exception.code, code, size)
+
+    def test_numbers_that_make_no_sense_are_refused(self):
+        for wrong in ({"grow_after": 0}, {"patience": -1}, {"microbatch": 0}, {"clip": -1.0}):
+            with self.subTest(wrong), self.assertRaises(plimsoll.Failure):
+                plimsoll.recovering(**wrong)
+
+    def test_each_tensor_that_a_frame_holds_is_found_once(self):
+        tensor = torch.zeros(1)
+        held = [tensor, [tensor], {"a": (tensor, 7)}, "text"]
+        self.assertEqual(len(list(graph._tensors(held, torch.Tensor))), 1)
+
+    def test_the_loss_is_found_in_what_a_function_returned(self):
+        loss = torch.tensor(1.0)
+        for value in (loss, SimpleNamespace(loss=loss), {"loss": loss}, (loss, 7)):
+            self.assertIs(loss_of(value), loss)
+        for value in ((), (7, loss), {"other": loss}, None, 1.0, SimpleNamespace(loss=None)):
+            with self.assertRaises(plimsoll.Failure):
+                loss_of(value)
+
+    def test_ranks_agree_where_there_are_several_and_the_model_is_theirs(self):
+        class Wrapped:
+            pass
+
+        for available, initialized, world, model, several in (
+            (True, True, 2, Wrapped(), True),
+            (True, True, 1, Wrapped(), False),
+            (True, False, 2, Wrapped(), False),
+            (False, True, 2, Wrapped(), False),
+            (True, True, 2, torch.nn.Linear(1, 1), False),
+        ):
+            with (
+                mock.patch.multiple(
+                    torch.distributed,
+                    is_available=lambda available=available: available,
+                    is_initialized=lambda initialized=initialized: initialized,
+                    get_world_size=lambda world=world: world,
+                ),
+                mock.patch("torch.nn.parallel.DistributedDataParallel", Wrapped),
+                mock.patch(
+                    "plimsoll.distributed.data_parallel.DataParallelRanks", lambda model: "several"
+                ),
+            ):
+                found = ranks.of(model)
+            self.assertEqual(found == "several", several)
+            self.assertEqual(isinstance(found, ranks.Alone), not several)

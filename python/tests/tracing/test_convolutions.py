@@ -673,6 +673,39 @@ class SplitSums(unittest.TestCase):
         shape = problem(36, 384, 16, 160, 3, pad=1).workspaces("forward", H200)
         self.assertEqual(shape, (28557775, 30130927, 0.25))
 
+    def test_after_whole_waves_gradients_of_weights_alone_have_many_parts(self):
+        knobs = {2: 1, 25: 0, 27: 1, 28: 1}
+        half = torch.float16
+        for layer, which, ways in (
+            (problem(42, 4096, 8, 64, 1), "forward", 2),
+            (problem(64, 1344, 8, 128, 1), "grad_weight", 1),
+            (problem(64, 1344, 8, 128, 1, dtype=half), "grad_weight", 2),
+        ):
+            self.assertEqual(len(split_scratch(layer, which, knobs, 20)), ways, which)
+
+    def test_levels_of_a_tree_cost_what_was_fitted(self):
+        single, half = torch.float32, torch.bfloat16
+        for weights, dtype, after_waves, blocks, cost in (
+            (True, single, False, 2, (20, 15.8)),
+            (False, single, False, 2, (16, 16)),
+            (True, single, True, 2, (6, 5)),
+            (True, single, False, 4, (13, 13)),
+            (True, half, False, 2, (70, 70)),
+            (False, single, False, 8, (11, 11)),
+            (False, single, False, 7, (13, 13)),
+            (False, single, False, 1, (24, 24)),
+            (False, single, True, 1, (9.5, 9.5)),
+            (False, half, False, 9, (44, 44)),
+            (False, half, False, 4, (49, 49)),
+            (False, half, False, 1, (105, 105)),
+            (False, half, True, 8, (24, 24)),
+            (False, half, True, 4, (26, 26)),
+            (False, half, True, 2, (30, 30)),
+            (False, half, True, 1, (40, 40)),
+        ):
+            found = split_k._levels(weights, dtype, after_waves, blocks)
+            self.assertEqual(found, cost, (weights, dtype, after_waves, blocks))
+
     def test_the_chance_of_the_next_one_goes_by_how_much_slower_it_is(self):
         for time, chance in ((101.9, 0.25), (102, 0.06), (111.9, 0.06), (112.1, 0)):
             ways = [(100, 1000), (time, 3000)]

@@ -657,3 +657,19 @@ class Boundaries(unittest.TestCase):
             values = [empty((1 << 33) // size // 2048, 2048, dtype=dtype)]
             found = self.extra(lambda x: x.sum(0), values, 2048 * size)
             self.assertEqual([one for one in found if one == 8192], collected)
+
+    def test_a_batch_norm_of_rows_adds_up_sums_backward_where_it_trains(self):
+        rows, column = empty(100, 64), empty(64)
+        for trains, extra in ((True, [256, 256]), (False, [])):
+            given = (rows, rows, column, column, column, column, column, trains, 1e-5, [True] * 3)
+            found = self.extra(
+                torch.ops.aten.native_batch_norm_backward, given, 100 * 64 * 4, 256, 256
+            )
+            self.assertEqual(found, extra, trains)
+
+    def test_values_in_order_are_held_until_the_different_ones_are_found(self):
+        with watched() as observer:
+            values = empty(64, 64)
+            kept = values.unique()
+            kinds = [event[0] for event in observer.ledger.events]
+            self.assertEqual((kinds[-1], kinds.count("f"), kept.dim()), ("f", 2, 1))

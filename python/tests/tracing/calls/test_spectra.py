@@ -53,6 +53,12 @@ class Transforms(unittest.TestCase):
         even = pictures(6, 5, 320, 320)
         self.assertEqual(self.asked(torch.fft.rfft2, even), [6 * 5 * 320 * 161 * 8])
 
+    def test_the_result_is_there_before_the_work_area(self):
+        # 329 is 7 x 47.
+        self.assertEqual(self.asked(torch.fft.rfft, pictures(10, 329)), [13200, 26320])
+        waves = torch.empty(10, 329, dtype=torch.complex64, device="meta")
+        self.assertEqual(self.asked(torch.fft.fft, waves[:, ::2]), [13200])
+
     def test_input_that_cannot_be_read_as_it_lies_is_copied(self):
         x = pictures(6, 5, 328, 328)
         turned = x.transpose(-1, -2)
