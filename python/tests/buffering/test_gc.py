@@ -56,6 +56,11 @@ class Schedule(unittest.TestCase):
         self.assertEqual(gc.get_threshold(), before)
         self.assertEqual(gc.get_freeze_count(), 0)
 
+    def test_it_looks_twice_a_minute_where_nothing_else_is_said(self):
+        with plimsoll.schedule_gc(freeze=False) as garbage:
+            self.assertEqual(garbage._every, 30)
+            self.assertEqual(gc.get_threshold()[0], 20_000)
+
     def test_garbage_is_found_by_the_clock(self):
         with plimsoll.schedule_gc(every=0.005, young=10**6):
             done = threading.Event()

@@ -20,6 +20,7 @@ from plimsoll.distributed.channel import FAILED, OK, Word
 from plimsoll.leaks.census import Census
 from plimsoll.leaks.holders import holder_of
 from plimsoll.leaks.kept import _confidence, came_at_once, kept
+from plimsoll.memory.gauge import HostGauge
 from plimsoll.memory.load_line import LOAD_LINE
 from plimsoll.recovery.parts.batch_run import BatchRun
 from plimsoll.recovery.parts.split import Splitter
@@ -672,6 +673,16 @@ class PartsOfABatch(unittest.TestCase):
         for wrong in ({"grow_after": 0}, {"patience": -1}, {"microbatch": 0}, {"clip": -1.0}):
             with self.subTest(wrong), self.assertRaises(plimsoll.Failure):
                 plimsoll.recovering(**wrong)
+
+    def test_on_the_host_a_step_fails_before_the_kernel_ends_the_process(self):
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for of_host, called in ((HostGauge(), 1), (Gauge(), 0)):
+            at = "plimsoll.recovery.steps.step."
+            with mock.patch(f"{at}gauge_of", return_value=of_host):
+                with mock.patch(f"{at}fail_before_the_kernel_does") as fails:
+                    plimsoll.recovering(model, optimizer)
+            self.assertEqual(fails.call_count, called)
 
     def test_each_tensor_that_a_frame_holds_is_found_once(self):
         tensor = torch.zeros(1)

@@ -30,6 +30,12 @@ class Losses(unittest.TestCase):
             self.assertEqual(loss.shape, ())
             self.assertEqual(loss.untyped_storage().nbytes(), whole)
 
+    def test_a_mean_over_targets_that_are_spread_keeps_the_memory_of_all(self):
+        for shapes in (((64, 32), (1, 32)), ((1, 32), (64, 32))):
+            with watched():
+                loss = torch.ops.aten.mse_loss(*[empty(*shape) for shape in shapes])
+                self.assertEqual(loss.untyped_storage().nbytes(), 64 * 32 * 4)
+
     def test_values_without_a_mean_are_asked_for_once(self):
         with watched() as observer:
             made, given = empty(64, 32), empty(64, 32)
