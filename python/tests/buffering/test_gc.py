@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import tracemalloc
 import unittest
 import weakref
 
@@ -53,6 +54,7 @@ class Schedule(unittest.TestCase):
             self.assertGreater(gc.get_freeze_count(), frozen + 1000)
             garbage.start()
         garbage.stop()
+        self.assertFalse(garbage._thread.is_alive())
         self.assertEqual(gc.get_threshold(), before)
         self.assertEqual(gc.get_freeze_count(), 0)
 
@@ -92,6 +94,14 @@ class Released(unittest.TestCase):
         self.assertEqual(released, [kept])
         leaks.check()
         self.assertEqual((len(released), leaks.alive()), (1, []))
+
+    def test_what_ended_is_forgotten_and_tracing_that_others_began_goes_on(self):
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with plimsoll.track_leaks() as leaks:
+            leaks.watch(set(), "gone", stale_after=2, release=print)
+        self.assertEqual((leaks._watched, leaks._stale), ({}, {}))
+        self.assertTrue(tracemalloc.is_tracing())
 
     def test_a_release_that_fails_does_not_end_the_check(self):
         def fail(_):

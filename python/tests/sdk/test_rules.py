@@ -17,7 +17,7 @@ from plimsoll.batching.sizing import next_size
 from plimsoll.distributed import ranks
 from plimsoll.distributed.agreement import Agreement, Verdict
 from plimsoll.distributed.channel import FAILED, OK, Word
-from plimsoll.leaks.census import Census
+from plimsoll.leaks.census import Census, take_census
 from plimsoll.leaks.holders import holder_of
 from plimsoll.leaks.kept import _confidence, came_at_once, kept
 from plimsoll.memory.gauge import HostGauge
@@ -128,6 +128,11 @@ class Rules(unittest.TestCase):
             readings = [Reading(*one) for one in case["readings"]]
             told = keep_below(Ahead(case["step"], case["microbatch"], readings, measured(case)))
             self.assertEqual(None if told is None else told[0], case["answer"])
+
+    def test_growth_is_named_where_there_is_some(self):
+        known = Measured(base_bytes=500, limit_bytes=1000)
+        told = keep_below(Ahead(2, 8, [Reading(1, 8, 400, 880)], known))
+        self.assertEqual(told, (6, "8 samples will need 0.0 GiB of 0.0 GiB"))
 
     def test_batches_that_follow_the_memory(self):
         for case in self.each("follow"):
@@ -559,6 +564,16 @@ class WhatWasKept(unittest.TestCase):
         self.assertEqual(told(**few, d=2), {})
         self.assertEqual(len(told(**few, d=3)), 4)
 
+    def test_ten_of_a_kind_are_told(self):
+        kinds = [((number,), "float32", "cpu") for number in range(12)]
+        last = census(tensors=Counter(dict.fromkeys(kinds, 10)), sizes=dict.fromkeys(kinds, 4))
+        self.assertEqual(len(kept(census(), last)["tensors"]), 10)
+
+    def test_containers_of_the_program_count_that_no_collector_knows(self):
+        containers = take_census().containers
+        self.assertEqual(containers[id(TEXTS)], ("dict", 1000))
+        self.assertNotIn(id(FEW_TEXTS), containers)
+
     def test_objects_are_told_from_a_thousand_on_but_those_of_imports(self):
         own, library = ("sdk.test_rules", "Keeper"), ("collections", "OrderedDict")
         for count, modules, told in (
@@ -603,6 +618,8 @@ class WhatWasKept(unittest.TestCase):
 
 
 GROWN = list(range(2000))
+TEXTS = {str(number): number for number in range(1000)}
+FEW_TEXTS = {str(number): number for number in range(999)}
 READER = "a variable of Keeper.reader.<locals>.read"
 
 
