@@ -453,8 +453,8 @@ def main(arguments: list[str]) -> int:
     if asked.left:
         if before["sources"] != sources:
             sys.exit(f"{asked.area}: its code is another since the last run; leave out --left")
-        left = {(one["file"], one["operator"], one["becomes"]) for one in before["left"]}
-        faults = [one for one in faults if (one.path, one.operator, one.text) in left]
+        left = {(one["file"], one["line"], one["becomes"]) for one in before["left"]}
+        faults = [one for one in faults if (one.path, one.line, one.text) in left]
     print(f"{len(places)} faults in {len(paths)} files, {len(faults)} of them tried", flush=True)
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
     import torch

@@ -129,6 +129,14 @@ class Rules(unittest.TestCase):
             told = keep_below(Ahead(case["step"], case["microbatch"], readings, measured(case)))
             self.assertEqual(None if told is None else told[0], case["answer"])
 
+    def test_a_line_that_rises_by_a_byte_is_one(self):
+        self.assertEqual(Measured([(1, 1000), (2, 1001)]).line(), (999, 1))
+
+    def test_cached_memory_is_enough_from_what_was_asked_for_on(self):
+        for cached, rung in ((100, "give-back-cache"), (99, "smaller-microbatch")):
+            failed = Failed(32, attempt=2, asked_bytes=100, cached_bytes=cached)
+            self.assertEqual(decide(failed, Measured()).rung, rung)
+
     def test_growth_is_named_where_there_is_some(self):
         known = Measured(base_bytes=500, limit_bytes=1000)
         told = keep_below(Ahead(2, 8, [Reading(1, 8, 400, 880)], known))
@@ -443,6 +451,21 @@ class SizesOfAStep(unittest.TestCase):
             sizer.failed(failed, failed // 2, False, False)
             counted.append(sizer._failed_growths)
         self.assertEqual(counted, [0, 1, 1, 2])
+
+    def test_each_time_it_shrinks_it_waits_longer(self):
+        sizer = Sizer(8, 20, Gauge(), may_differ=True)
+        for count in (1, 2):
+            sizer.shrink(8 // 2**count)
+            self.assertEqual((sizer.size, sizer._failed_growths), (8 // 2**count, count))
+
+    def test_a_careful_look_is_at_memory_that_the_heap_gave_back(self):
+        gauge = Gauge()
+        sizer = Sizer(8, 20, gauge, may_differ=True)
+        ahead = Ahead(1, 8, [], Measured())
+        with mock.patch("plimsoll.recovery.rules.sizer.give_back_heap") as gives:
+            careful = sizer.be_careful(ahead)
+        self.assertEqual((gives.call_count, gauge.resets), (1, 1))
+        self.assertEqual((careful.measured.base_bytes, sizer.is_careful), (100, True))
 
     def test_it_looks_at_memory_four_times_a_second(self):
         sizer = Sizer(8, 20, Gauge(), may_differ=True)
