@@ -121,7 +121,7 @@ class Place(NamedTuple):
     line: int
     operator: str
     occurrence: int
-    # What stands there.
+    # The line as it is.
     text: str
 
 
@@ -244,7 +244,7 @@ def drawn(
 
 
 def _left_out(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where annotations, texts made of values, and lines for the log begin and end."""
+    """The beginnings and ends of annotations, texts made of values, and lines for the log."""
     nodes: list[Any] = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.arg, ast.AnnAssign)):
@@ -489,7 +489,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _rows_in(path: str) -> dict[str, Any]:
-    """What the last runs found, by area."""
+    """The rows of the last runs, by area."""
     file = pathlib.Path(path)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

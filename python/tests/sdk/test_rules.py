@@ -686,7 +686,7 @@ class PartsOfABatch(unittest.TestCase):
             self.shares(weights, whole, reduction="sum"), ([(0, 2, 1), (2, 4, 1)], 2.0)
         )
         self.assertEqual(self.shares(weights * 0, whole)[0], [(0, 2, 0.5), (2, 4, 0.5)])
-        # What carries no loss is left out.
+        # A part without loss is left out.
         weights[:2] = 0
         self.assertEqual(self.shares(weights, whole), ([(2, 4, 1)], 1))
         for labels, found in (

@@ -455,7 +455,7 @@ class Clouds(unittest.TestCase):
 
 
 class Boundaries(unittest.TestCase):
-    """Where a kernel begins to take more for itself: beside the results, so many sizes."""
+    """From these sizes on a kernel takes more for itself. `extra` is all that it asks for beside its results."""
 
     def extra(self, op, inputs, *results):
         with watched() as observer:

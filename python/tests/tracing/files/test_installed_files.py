@@ -67,7 +67,7 @@ class ByNumber(unittest.TestCase):
         self.overlay, self.patches = overlay.Overlay(traces.name), Patches()
 
     def opened(self, path, flags):
-        """What is read of a file after `!` was written to it, or the error's name; opened as a traced program does."""
+        """Opens as a traced program does, and writes `!` if it can: the text of the file then, or the error's name."""
         by_number._numbers(self.patches, self.overlay)
         try:
             number = os.open(path, flags)
