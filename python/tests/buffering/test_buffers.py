@@ -6,17 +6,22 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy
 import torch
 import warm
 
 import plimsoll
+from plimsoll.buffering import auto_limit as limits
 from plimsoll.buffering.auto_limit import auto_limit
+from plimsoll.buffering.frequencies import Frequencies
+from plimsoll.buffering.item_folder import ItemFolder
 from plimsoll.buffering.packing import pack
 from plimsoll.buffering.parts import parts_of
 from plimsoll.buffering.record import Record, decode, encode
 from plimsoll.buffering.store import BufferStore
+from plimsoll.buffering.window_cache import WindowCache
 
 VALUES = {
     "bytes": b"\x00\x01",
@@ -226,6 +231,28 @@ class Pool(unittest.TestCase):
         pool.give(large)
         self.assertEqual(pool.take((5000,), dtype=torch.uint8).untyped_storage().nbytes(), 8192)
 
+    def test_the_block_that_was_idle_for_longest_goes_first(self):
+        pool = plimsoll.pool(limit=8192)
+        lent = [pool.take((4096,), dtype=torch.uint8) for _ in range(3)]
+        for tensor in lent:
+            pool.give(tensor)
+        held = pool.statistics()
+        self.assertEqual((held["released"], held["idleBytes"]), (1, 8192))
+        again = {pool.take((4096,), dtype=torch.uint8).data_ptr() for _ in range(2)}
+        self.assertEqual(again, {tensor.data_ptr() for tensor in lent[1:]})
+
+    def test_a_block_is_used_for_half_of_it_and_the_smallest_that_fits_is_taken(self):
+        for needed, reused in ((4096, 1), (4095, 0)):
+            pool = plimsoll.pool(limit=2**20)
+            pool.give(pool.take((8192,), dtype=torch.uint8))
+            pool.take((needed,), dtype=torch.uint8)
+            self.assertEqual(pool.statistics()["reused"], reused, needed)
+        pool = plimsoll.pool(limit=2**20)
+        large, small = (pool.take((size,), dtype=torch.uint8) for size in (12_288, 8192))
+        for tensor in (large, small):
+            pool.give(tensor)
+        self.assertEqual(pool.take((8192,), dtype=torch.uint8).data_ptr(), small.data_ptr())
+
     def test_wrong_use_is_one_clear_error(self):
         pool = plimsoll.pool(limit=100)
         tensor = pool.take((2,))
@@ -238,6 +265,187 @@ class Pool(unittest.TestCase):
         if not torch.cuda.is_available():
             with self.assertRaises(plimsoll.Failure):
                 pool.take((2,), pinned=True)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.items = ItemFolder(made.name)
+
+    def path(self, name):
+        return os.path.join(self.items.folder, name)
+
+    def put(self, key):
+        """The name of the file of a new item."""
+        before = set(os.listdir(self.items.folder))
+        about, data = parts_of(b"value")[1][0]
+        self.items.write(key, encode(Record(key, False, (pack(about, data, True),))))
+        (name,) = set(os.listdir(self.items.folder)) - before
+        return name
+
+    def keys(self):
+        records, damaged = self.items.open()
+        return [record.key for record, _ in records], damaged
+
+    def test_items_come_oldest_first_and_can_be_read_by_their_owner_alone(self):
+        for key, changed in (("b", 30), ("a", 10), ("c", 20)):
+            name = self.put(key)
+            self.assertEqual(os.stat(self.path(name)).st_mode & 0o777, 0o600)
+            os.utime(self.path(name), (changed, changed))
+        self.assertEqual(self.keys(), (["a", "c", "b"], 0))
+
+    def test_a_file_under_the_name_of_another_key_is_damaged(self):
+        one, other = self.put("one"), self.put("other")
+        os.replace(self.path(one), self.path(other))
+        self.assertIsNone(self.items.read("other"))
+        self.assertEqual(self.keys(), ([], 1))
+        self.assertEqual(os.listdir(self.items.folder), [])
+
+    def test_unfinished_files_go_unless_another_process_still_writes_them(self):
+        gone, foreign = 2**22 + 1, 1
+        names = {pid: f"{'a' * 32}.{pid}.tmp" for pid in (gone, foreign, 77, os.getpid())}
+        kill = {gone: ProcessLookupError(), foreign: PermissionError(), 77: None}
+        for name in (*names.values(), "notes.txt"):
+            with open(self.path(name), "w", encoding="ascii"):
+                pass
+        with mock.patch("os.kill", side_effect=lambda pid, _: _raised(kill[pid])):
+            self.assertEqual(self.keys(), ([], 0))
+        left = {names[foreign], names[77], "notes.txt"}
+        self.assertEqual(set(os.listdir(self.items.folder)), left)
+
+    def test_what_an_earlier_process_of_this_number_left_is_no_part_of_an_item(self):
+        name = self.put("a")
+        os.unlink(self.path(name))
+        unfinished = self.path(f"{name[:32]}.{os.getpid()}.tmp")
+        with open(unfinished, "wb") as file:
+            file.write(bytes(10_000))
+        self.put("a")
+        self.assertIsNotNone(self.items.read("a"))
+        self.assertEqual(os.listdir(self.items.folder), [name])
+
+    def test_a_write_that_fails_is_one_clear_error_and_leaves_nothing(self):
+        name = self.put("a")
+        os.unlink(self.path(name))
+        os.mkdir(self.path(name))
+        with self.assertRaises(plimsoll.Failure):
+            self.put("a")
+        self.assertEqual(os.listdir(self.items.folder), [name])
+
+
+def _raised(error):
+    if error is not None:
+        raise error
+
+
+class Cache(unittest.TestCase):
+    """Keys of ten bytes; all that is outside the window may hold 80 of 100."""
+
+    def cache(self, *keys, limit=100, share=0.2):
+        self.asked = Frequencies()
+        cache = WindowCache(limit, share, self.asked)
+        for key in keys:
+            self.assertEqual(cache.add(key, 10), [])
+        return cache
+
+    def held(self, cache, keys):
+        return "".join(key for key in keys if cache.size(key) is not None)
+
+    def test_a_new_key_stays_only_if_it_was_asked_for_more_often(self):
+        for asked, gone in (("", "i"), ("i", "a"), ("ai", "i"), ("iia", "a")):
+            cache = self.cache(*"abcdefghij")
+            for key in asked:
+                self.asked.count(key, 10)
+            # `i` leaves the window for this one, and is held against `a`.
+            self.assertEqual(cache.add("k", 10), [gone], asked)
+            self.assertEqual((cache.bytes, cache.count), (100, 10))
+            self.assertIsNone(cache.size(gone))
+
+    def test_the_newest_stays_however_large_it_is(self):
+        cache = self.cache(*"abcdefgh")
+        self.assertEqual(sorted(cache.add("large", 95)), list("abcdefgh"))
+        self.assertEqual((cache.size("large"), cache.bytes), (95, 95))
+
+    def test_what_was_used_again_outlives_what_was_not_up_to_a_share(self):
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefgh":
+            self.assertTrue(cache.touch(key))
+        self.assertFalse(cache.touch("none"))
+        # Of 80 bytes 16 are the window's and 51 protected: `i` leaves the window, and the oldest that were used go.
+        self.assertEqual(cache.resize(80, 0.2), ["i", "a"])
+        self.assertEqual(cache.resize(50, 0.2), ["b", "c", "d"])
+        self.assertEqual(self.held(cache, "abcdefghij"), "efghj")
+        self.assertEqual(cache.resize(0, 0.2), list("efghj"))
+        self.assertEqual((cache.bytes, cache.count), (0, 0))
+
+    def test_a_new_key_is_held_against_the_oldest_that_is_not_protected(self):
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefgh":
+            cache.touch(key)
+        self.asked.count("i", 10)
+        self.assertEqual(cache.add("k", 10), ["a"])
+        self.assertEqual(cache.resize(80, 0.2), ["j", "b"])
+        self.assertEqual(cache.resize(70, 0.2), ["i"])
+        # It leaves the protected ones when another is used, not when room is needed.
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefg":
+            cache.touch(key)
+        cache.remove("b")
+        self.assertEqual(cache.add("k", 10), [])
+        for newer, candidate, gone in (("l", "j", "h"), ("m", "k", "a")):
+            self.asked.count(candidate, 10)
+            self.assertEqual(cache.add(newer, 10), [gone])
+        # With less memory less is protected.
+        cache = self.cache(*"abcdefghij")
+        for key in "abcdefgh":
+            cache.touch(key)
+        self.assertEqual(cache.resize(60, 0.2), list("iabc"))
+        self.asked.count("j", 10)
+        self.assertEqual(cache.add("k", 10), ["d"])
+
+    def test_a_key_that_was_removed_takes_no_bytes(self):
+        cache = self.cache(*"abc")
+        cache.touch("a")
+        for key in ("a", "b", "none"):
+            cache.remove(key)
+        self.assertEqual((cache.bytes, cache.count, cache.touch("a")), (10, 1, False))
+
+    def test_with_a_window_of_all_the_one_used_longest_ago_goes(self):
+        cache = self.cache(*"abcdefghij", share=1.0)
+        cache.touch("a")
+        self.assertEqual(cache.add("k", 10), ["b"])
+        self.assertEqual(self.held(cache, "abck"), "ack")
+
+
+class AutomaticSize(unittest.TestCase):
+    def test_what_is_free_below_the_load_line_up_to_half_of_the_machine(self):
+        for used, total, held, limit in (
+            (95, 100, 20, 15),
+            (95, 100, 3, 0),
+            (60, 100, 0, 30),
+            (10, 100, 0, 50),
+            (10, 100, 70, 50),
+        ):
+            self.assertEqual(auto_limit(used, total, held), limit)
+
+    def test_the_tighter_of_machine_and_cgroup_counts(self):
+        machine = {"MemTotal": 100, "MemAvailable": 40}
+        for figures, cgroup, resident, found in (
+            (machine, None, 5, (60, 100)),
+            (machine, 100, 70, (60, 100)),
+            (machine, 120, 70, (60, 100)),
+            (machine, 70, 5, (30, 70)),
+            (machine, 50, 20, (20, 50)),
+            ({"MemTotal": 100}, 50, 20, None),
+            ({"MemAvailable": 40}, 50, 20, None),
+        ):
+            with mock.patch.multiple(
+                limits.host,
+                machine=lambda figures=figures: figures,
+                cgroup_limit=lambda cgroup=cgroup: cgroup,
+                resident_bytes=lambda resident=resident: resident,
+            ):
+                self.assertEqual(limits.host_memory(), found)
 
 
 if __name__ == "__main__":

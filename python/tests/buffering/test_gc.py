@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import tracemalloc
 import unittest
 import weakref
 
@@ -49,12 +50,18 @@ class Schedule(unittest.TestCase):
         before = gc.get_threshold()
         frozen = gc.get_freeze_count()
         with plimsoll.schedule_gc(every=1000, young=5000) as garbage:
-            self.assertEqual(gc.get_threshold()[0], 5000)
+            self.assertEqual(gc.get_threshold(), (5000, 20, 1000))
             self.assertGreater(gc.get_freeze_count(), frozen + 1000)
             garbage.start()
         garbage.stop()
+        self.assertFalse(garbage._thread.is_alive())
         self.assertEqual(gc.get_threshold(), before)
         self.assertEqual(gc.get_freeze_count(), 0)
+
+    def test_it_looks_twice_a_minute_where_nothing_else_is_said(self):
+        with plimsoll.schedule_gc(freeze=False) as garbage:
+            self.assertEqual(garbage._every, 30)
+            self.assertEqual(gc.get_threshold()[0], 20_000)
 
     def test_garbage_is_found_by_the_clock(self):
         with plimsoll.schedule_gc(every=0.005, young=10**6):
@@ -87,6 +94,14 @@ class Released(unittest.TestCase):
         self.assertEqual(released, [kept])
         leaks.check()
         self.assertEqual((len(released), leaks.alive()), (1, []))
+
+    def test_what_ended_is_forgotten_and_tracing_that_others_began_goes_on(self):
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with plimsoll.track_leaks() as leaks:
+            leaks.watch(set(), "gone", stale_after=2, release=print)
+        self.assertEqual((leaks._watched, leaks._stale), ({}, {}))
+        self.assertTrue(tracemalloc.is_tracing())
 
     def test_a_release_that_fails_does_not_end_the_check(self):
         def fail(_):

@@ -296,6 +296,19 @@ class HalfDone(Quiet):
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(broken, model.parameters())))
         plimsoll.recovering(model, optimizer, mean_loss(model))(batch_of(2, 8))
 
+    def test_a_step_that_fails_a_third_time_is_given_up(self):
+        for failures, given_up in ((2, False), (3, True)):
+            model, optimizer = build(0, 0.0)
+            faults = Faults("step", [0] * failures)
+            step = plimsoll.recovering(model, optimizer, mean_loss(model), backup="always")
+            with faults.in_step():
+                if given_up:
+                    with self.assertRaises(torch.OutOfMemoryError):
+                        step(batch_of(0, 4))
+                else:
+                    step(batch_of(0, 4))
+            self.assertEqual((faults.raised, step.steps), (failures, not given_up))
+
     def test_the_first_step_is_rolled_back_without_asking(self):
         model, optimizer = build(0, 0.0)
         step = plimsoll.recovering(model, optimizer, mean_loss(model))

@@ -5,6 +5,7 @@ import lzma
 import os
 import unittest
 from typing import ClassVar
+from unittest import mock
 
 import torch
 
@@ -12,7 +13,7 @@ from tracing import PACKAGE
 from tracing.watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.kernels import choices, cudnn, fourier
+from plimsoll.tracing.kernels import choices, cudnn, fourier, split_k
 from plimsoll.tracing.kernels.convolution import Problem
 from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
 from plimsoll.tracing.ledger import Ledger
@@ -51,6 +52,14 @@ class Usual(unittest.TestCase):
     def test_channels_are_filled_up_to_sixteen_bytes(self):
         patch = problem(128, 3, 224, 768, 16, 16, dtype=torch.bfloat16)
         self.assertEqual(cudnn.usual(patch, "forward"), 144441360)
+
+    def test_larger_images_than_were_measured_and_clips_are_not_fitted(self):
+        for side, unfitted in ((224, False), (225, True)):
+            self.assertEqual(choices._is_unfitted(problem(1, 8, side, 8, 1)), unfitted)
+        clip = torch.empty(1, 8, 2, 4, 4, device="meta")
+        weight = torch.empty(8, 8, 1, 1, 1, device="meta")
+        layer = Problem(clip, weight, clip, [1] * 3, [0] * 3, [1] * 3, False, 1)
+        self.assertTrue(choices._is_unfitted(layer))
 
     def test_pixels_first_needs_no_copies(self):
         self.assertEqual(
@@ -656,6 +665,46 @@ class SplitSums(unittest.TestCase):
         # As ranked on an H200: five parts, where four seem as fast.
         shape = problem(36, 384, 16, 160, 3, pad=1).workspaces("forward", H200)
         self.assertEqual(shape, (28557775, 30130927, 0.25))
+
+    def test_after_whole_waves_gradients_of_weights_alone_have_many_parts(self):
+        knobs = {2: 1, 25: 0, 27: 1, 28: 1}
+        half = torch.float16
+        for layer, which, ways in (
+            (problem(42, 4096, 8, 64, 1), "forward", 2),
+            (problem(64, 1344, 8, 128, 1), "grad_weight", 1),
+            (problem(64, 1344, 8, 128, 1, dtype=half), "grad_weight", 2),
+        ):
+            self.assertEqual(len(split_scratch(layer, which, knobs, 20)), ways, which)
+
+    def test_levels_of_a_tree_cost_what_was_fitted(self):
+        single, half = torch.float32, torch.bfloat16
+        for weights, dtype, after_waves, blocks, cost in (
+            (True, single, False, 2, (20, 15.8)),
+            (False, single, False, 2, (16, 16)),
+            (True, single, True, 2, (6, 5)),
+            (True, single, False, 4, (13, 13)),
+            (True, half, False, 2, (70, 70)),
+            (False, single, False, 8, (11, 11)),
+            (False, single, False, 7, (13, 13)),
+            (False, single, False, 1, (24, 24)),
+            (False, single, True, 1, (9.5, 9.5)),
+            (False, half, False, 9, (44, 44)),
+            (False, half, False, 4, (49, 49)),
+            (False, half, False, 1, (105, 105)),
+            (False, half, True, 8, (24, 24)),
+            (False, half, True, 4, (26, 26)),
+            (False, half, True, 2, (30, 30)),
+            (False, half, True, 1, (40, 40)),
+        ):
+            found = split_k._levels(weights, dtype, after_waves, blocks)
+            self.assertEqual(found, cost, (weights, dtype, after_waves, blocks))
+
+    def test_the_chance_of_the_next_one_goes_by_how_much_slower_it_is(self):
+        for time, chance in ((101.9, 0.25), (102, 0.06), (111.9, 0.06), (112.1, 0)):
+            ways = [(100, 1000), (time, 3000)]
+            with mock.patch.object(split_k, "split_scratch", return_value=ways):
+                found = workspace_on_device(None, "forward", {27: 1, 28: 1}, 5000)
+            self.assertEqual(found, (5000, 7000, chance))
 
     def test_groups_of_four_channels_take_nothing_for_their_weights_in_half_precision(self):
         # As in ResNeXt-50, measured.

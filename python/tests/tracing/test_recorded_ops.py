@@ -5,8 +5,14 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+import torchvision
 
 from tracing.watching import Asked, watched
+
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.kernels import flex_attention
+from plimsoll.tracing.kernels.reductions import _halved
+from plimsoll.tracing.kernels.sorting import _few_rows, sort_scratch
 
 
 def empty(*shape, dtype=torch.float32, grad=False, **options):
@@ -23,6 +29,12 @@ class Losses(unittest.TestCase):
             self.assertEqual(sizes.sizes(), [whole, whole, 2112, 4])
             self.assertEqual(loss.shape, ())
             self.assertEqual(loss.untyped_storage().nbytes(), whole)
+
+    def test_a_mean_over_targets_that_are_spread_keeps_the_memory_of_all(self):
+        for shapes in (((64, 32), (1, 32)), ((1, 32), (64, 32))):
+            with watched():
+                loss = torch.ops.aten.mse_loss(*[empty(*shape) for shape in shapes])
+                self.assertEqual(loss.untyped_storage().nbytes(), 64 * 32 * 4)
 
     def test_values_without_a_mean_are_asked_for_once(self):
         with watched() as observer:
@@ -440,3 +452,230 @@ class Clouds(unittest.TestCase):
             self.assertEqual(
                 sizes.sizes(), [16 * 1024 * 64 * 4, *[count * 8] * 4, *[count * 8] * 3, 5321215]
             )
+
+
+class Boundaries(unittest.TestCase):
+    """From these sizes on a kernel takes more for itself. `extra` is all that it asks for beside its results."""
+
+    def extra(self, op, inputs, *results):
+        with watched() as observer:
+            sizes = Asked(observer)
+            op(*inputs)
+            asked = sizes.sizes()
+        for result in results:
+            asked.remove(result)
+        return asked
+
+    def test_long_rows_are_searched_by_several_blocks_the_shorter_the_more_there_are(self):
+        for rows, least in (
+            (20, 20_000),
+            (21, 10_000),
+            (40, 10_000),
+            (41, 8000),
+            (80, 8000),
+            (81, 5000),
+            (199, 5000),
+            (200, 3000),
+            (799, 3000),
+            (800, 800),
+            (4000, 800),
+            (4001, 400),
+        ):
+            for length, several in ((least, True), (least - 1, False)):
+                with self.subTest(rows=rows, length=length):
+                    values = [empty(rows, length)]
+                    extra = self.extra(lambda x: x.topk(3), values, rows * 12, rows * 24)
+                    self.assertEqual(bool(extra), several)
+
+    def test_the_largest_are_put_in_order_where_they_lie_or_sorted_elsewhere(self):
+        for rows, taken, ordered, extra in (
+            (3, 4096, True, []),
+            (3, 4097, False, []),
+            # Sorted together: places and values, the scratch of both sorts, and what the places are looked up with.
+            (3, 4097, True, [98328, 49164, 98328, 98328, 49164, 159743, 5631, 98328]),
+            (
+                127,
+                4097,
+                True,
+                [4162552, 2081276, 4162552, 4162552, 2081276, 6351871, 95743, 4162552],
+            ),
+            # Each row in a sort of many.
+            (128, 4097, True, [4195328, 2097664, 4195328, 6293247, 4195328]),
+            (1, 4097, True, [32776, 16388, 32776, 59391, 32776]),
+        ):
+            with self.subTest(rows=rows, taken=taken, ordered=ordered):
+                count = rows * taken
+                found = self.extra(
+                    torch.topk,
+                    (empty(rows, 4200), taken, -1, True, ordered),
+                    count * 4,
+                    count * 8,
+                )
+                self.assertEqual(found, extra)
+
+    def test_a_few_very_long_rows_are_sorted_each_for_itself(self):
+        for taken, extra in ((999_999, 9 + 8), (1_000_000, 9 + 5)):
+            with self.subTest(taken=taken):
+                given, count = (empty(2, 2_000_000), taken), 2 * taken
+                found = self.extra(torch.topk, given, count * 4, count * 8)
+                self.assertEqual(len(found), extra)
+
+    def test_few_rows_of_a_table_are_summed_with_atomic_adds(self):
+        for rows, partials, width, few in (
+            (527, 4 * 527 + 1, 32, True),
+            (527, 4 * 527, 32, False),
+            (528, 4 * 528 + 1, 32, False),
+            (527, 4 * 527 + 1, 33, True),
+            # Wider rows take a block for each 1024 columns.
+            (263, 4 * 526 + 1, 2048, True),
+            (264, 4 * 528 + 1, 2048, False),
+        ):
+            self.assertEqual(_few_rows(H200, rows, partials, width), few, (rows, partials, width))
+
+    def test_which_value_was_the_largest_is_kept_where_a_bag_gives_its_largest(self):
+        for mode, forward, backward in (("sum", 4, 15), ("mean", 4, 15), ("max", 5, 1)):
+            with self.subTest(mode=mode), watched() as observer:
+                table = torch.nn.EmbeddingBag(60000, 64, mode=mode, device="meta")
+                chosen = torch.empty(20000, 4, dtype=torch.int64, device="meta")
+                sizes = Asked(observer)
+                out = table(chosen)
+                self.assertEqual(len(sizes.sizes()), forward)
+                grad = torch.empty_like(out)
+                sizes.sizes()
+                out.backward(grad)
+                self.assertEqual(len(sizes.sizes()), backward)
+
+    def test_a_long_text_is_sorted(self):
+        backward = torch.ops.aten.embedding_dense_backward
+        for tokens, extra in ((3072, 0), (3073, 14)):
+            with self.subTest(tokens=tokens):
+                given = (empty(tokens, 8), empty(tokens, dtype=torch.int64), 1000, -1, False)
+                self.assertEqual(len(self.extra(backward, given, 32000)), extra)
+
+    def test_a_layer_norm_sums_many_short_rows_in_blocks(self):
+        for rows, columns, blocks in (
+            (65_536, 32, False),
+            (65_537, 32, True),
+            (65_537, 66 * 32 - 1, True),
+            (65_537, 66 * 32, False),
+        ):
+            with self.subTest(rows=rows, columns=columns):
+                one, stats, weight = empty(rows, columns), empty(rows, 1), empty(columns)
+                given = (one, one, [columns], stats, stats, weight, weight, [True] * 3)
+                results = (rows * columns * 4, columns * 4, columns * 4)
+                found = self.extra(torch.ops.aten.native_layer_norm_backward, given, *results)
+                self.assertEqual(bool(found), blocks)
+
+    def test_a_batch_norm_of_rows_shares_columns_among_eight_blocks_or_more(self):
+        # Blocks of 32 columns and 16 threads with 16 values each: 256 rows.
+        for rows, columns, extra in (
+            (7 * 256, 64, []),
+            (7 * 256 + 1, 64, [4 * 64 * 8 * 4, 8]),
+            (200 * 256, 64, [4 * 64 * 128 * 4, 8]),
+            # One column is shared by blocks of 512 threads.
+            (7 * 512 * 16 + 1, 1, [4 * 8 * 4, 4]),
+        ):
+            with self.subTest(rows=rows, columns=columns):
+                norm = torch.nn.BatchNorm1d(columns, device="meta")
+                # Batches are counted, too.
+                results = (8, rows * columns * 4, columns * 4, columns * 4)
+                self.assertEqual(self.extra(norm, [empty(rows, columns)], *results), extra)
+
+    def test_a_bias_is_fused_into_products_of_matrices(self):
+        for bias, left, right, fused in (
+            ((5,), (2, 2), (2, 5), True),
+            ((2,), (2, 2), (2, 2), True),
+            ((1, 5), (2, 2), (2, 5), False),
+            ((5,), (1, 2), (2, 5), False),
+            ((5,), (2, 1), (1, 5), False),
+            ((1,), (2, 2), (2, 1), False),
+        ):
+            with self.subTest(bias=bias, left=left, right=right):
+                with watched(libraries_open=False) as observer:
+                    torch.addmm(empty(*bias), empty(*left), empty(*right))
+                libraries = {name for name, *_ in observer.workspaces}
+                self.assertEqual(libraries, {"cublas", "cublaslt"} if fused else {"cublas"})
+
+    def test_boxes_that_overlap_are_found_in_blocks_of_64(self):
+        for count, words in ((64, 1), (65, 2)):
+            with self.subTest(count=count):
+                found = self.extra(torchvision.ops.nms, (empty(count, 4), empty(count), 0.5))
+                scores, boxes, places = count * 4, count * 16, count * 8
+                sorting = [scores, places, sort_scratch(count, key=4)]
+                self.assertEqual(found, [*sorting, boxes, places * words, places, places])
+
+    def test_indices_of_several_types_are_widened(self):
+        points, near, far = (
+            empty(16, 64),
+            empty(20, dtype=torch.int64),
+            empty(20, dtype=torch.int32),
+        )
+        for indices, extra in (((near, far), [160]), ((far, near), [160]), ((near, near), [])):
+            self.assertEqual(self.extra(lambda a, b: points[a, b], indices, 80), extra)
+
+    def test_flex_attention_of_few_queries_shares_out_the_keys(self):
+        query, key = empty(2, 8, 64, 32), empty(2, 2, 256, 32)
+        value, rows = empty(2, 2, 256, 16), 2 * 8 * 64 * 4
+        op = torch.ops.plimsoll.flex_attention
+        # 132 multiprocessors for 4 heads of keys: 33 parts, twice.
+        part = 66 * rows
+        short = [part, part, part * 16, rows, rows * 16]
+        for is_short, sizes in ((True, short), (False, [rows, rows, rows * 16])):
+            self.assertEqual(self.extra(op, (query, key, value, [], is_short)), sizes)
+        out, sums = empty(2, 8, 64, 16), empty(2, 8, 64)
+        for sums_grad, taken in ((None, [rows]), (sums, [rows, rows])):
+            given = (query, key, value, out, sums, out, sums_grad, [])
+            found = self.extra(torch.ops.plimsoll.flex_attention_backward, given)
+            self.assertEqual(found, [*taken, 131072, 131072, 65536])
+
+    def test_flex_attention_generates_with_few_queries_and_heads_that_can_be_shared_out(self):
+        for heads, key_heads, queries, mask_heads, short in (
+            (8, 2, 127, 1, True),
+            (8, 2, 128, 1, False),
+            (8, 2, 0, 1, False),
+            (6, 2, 64, 1, False),
+            (8, 8, 64, 8, True),
+            (8, 8, 64, 2, False),
+            (8, 2, 64, 8, False),
+        ):
+            query, value = empty(1, heads, queries, 16), empty(1, key_heads, 256, 16)
+            found = flex_attention.is_short(query, value, mask_heads)
+            self.assertEqual(found, short, (heads, key_heads, queries, mask_heads))
+
+    def test_flex_attention_lays_results_out_as_the_queries(self):
+        query, key = empty(2, 64, 8, 32).transpose(1, 2), empty(2, 8, 256, 32)
+        with watched():
+            out, *_ = torch.ops.plimsoll.flex_attention(query, key, key[..., :16], [], False)
+        self.assertEqual((out.shape, out.stride()), ((2, 8, 64, 16), (8192, 16, 128, 1)))
+
+    def test_what_32_bits_cannot_address_is_reduced_in_parts(self):
+        for sizes, parts in (
+            ([1 << 19, 1023], [[1 << 19, 1023]]),
+            ([1 << 19, 1024], [[1 << 18, 1024]] * 2),
+            ([1 << 20, 1024], [[1 << 18, 1024]] * 4),
+            ([3, 1 << 28], [[1, 1 << 28]] * 3),
+            ([1, 1 << 30], [[1, 1 << 28]] * 4),
+        ):
+            self.assertEqual(_halved(sizes, (sizes[1], 1), 4), parts)
+        # Parts in half precision are added up in float32.
+        for dtype, collected in ((torch.bfloat16, [8192]), (torch.float32, [])):
+            size = dtype.itemsize
+            values = [empty((1 << 33) // size // 2048, 2048, dtype=dtype)]
+            found = self.extra(lambda x: x.sum(0), values, 2048 * size)
+            self.assertEqual([one for one in found if one == 8192], collected)
+
+    def test_a_batch_norm_of_rows_adds_up_sums_backward_where_it_trains(self):
+        rows, column = empty(100, 64), empty(64)
+        for trains, extra in ((True, [256, 256]), (False, [])):
+            given = (rows, rows, column, column, column, column, column, trains, 1e-5, [True] * 3)
+            found = self.extra(
+                torch.ops.aten.native_batch_norm_backward, given, 100 * 64 * 4, 256, 256
+            )
+            self.assertEqual(found, extra, trains)
+
+    def test_values_in_order_are_held_until_the_different_ones_are_found(self):
+        with watched() as observer:
+            values = empty(64, 64)
+            kept = values.unique()
+            kinds = [event[0] for event in observer.ledger.events]
+            self.assertEqual((kinds[-1], kinds.count("f"), kept.dim()), ("f", 2, 1))

@@ -9,6 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracing.watching import Asked, watched
 
+from plimsoll.tracing.kernels.recurrent import Layer
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -66,6 +68,72 @@ def asked_with_projection(row):
             layer(x)
         asked = sizes.sizes()
     return (asked[-2], asked[-1]) if row["train"] else (asked[-1], 0)
+
+
+# By mode, directions, layers and inputs of a layer of 128 states: rows that small states, usual ones and packed
+# sequences ask for, and projected ones of an LSTM; without training, then with it and dropout.
+UNITS = {
+    (0, False, 1, 32): (1879, 634, 21, 4131, 1355, 21),
+    (0, False, 3, 32): (1887, 640, 23, 4143, 1129, 43),
+    (0, False, 3, 256): (2412, 1165, 23, 5718, 2479, 43),
+    (0, True, 1, 32): (3685, 2485, 126, 4964, 2710, 126),
+    (0, True, 3, 32): (3705, 2505, 138, 4992, 3780, 138),
+    (0, True, 3, 256): (4230, 3030, 138, 8142, 6030, 138),
+    (2, False, 1, 32): (6383, 1409, 86, 1558, 6383, 1409, 86, 1558),
+    (2, False, 3, 32): (6399, 1429, 98, 1576, 6399, 1729, 118, 1876),
+    (2, False, 3, 256): (6924, 1954, 98, 2101, 6924, 2497, 118, 2459),
+    (2, True, 1, 32): (9093, 4299, 256, 4597, 9093, 4299, 256, 4597),
+    (2, True, 3, 32): (9129, 4347, 288, 4641, 9129, 4347, 288, 4641),
+    (2, True, 3, 256): (9654, 4872, 288, 5166, 9954, 6072, 288, 6066),
+    (3, False, 1, 32): (4879, 1148, 63, 5631, 1355, 63),
+    (3, False, 3, 32): (4887, 1158, 69, 5643, 1458, 89),
+    (3, False, 3, 256): (5412, 1683, 69, 7218, 2479, 89),
+    (3, True, 1, 32): (7285, 3689, 210, 7285, 3689, 210),
+    (3, True, 3, 32): (7305, 3717, 230, 7305, 3792, 230),
+    (3, True, 3, 256): (7830, 4242, 230, 9642, 6042, 230),
+}
+
+
+def units(mode, both, layers, inputs):
+    source = torch.empty(300, 16, inputs, device="meta")
+    packed = [16] * 10 + [8] * 20
+    rows = torch.empty(sum(packed), inputs, device="meta")
+    found = []
+    for train in (False, True):
+        made = [
+            Layer(
+                (
+                    one,
+                    [],
+                    4,
+                    None,
+                    None,
+                    None,
+                    mode,
+                    128,
+                    projected,
+                    layers,
+                    False,
+                    train / 2,
+                    train,
+                    both,
+                    sizes,
+                )
+            )
+            for one, projected, sizes in ((source, 0, []), (rows, 0, packed), (source, 64, []))
+        ]
+        found += [made[0]._small_units(), made[0]._units(), made[1]._packed_units()]
+        found += [made[2]._units()] if mode == 2 else []
+    return tuple(found)
+
+
+class Units(unittest.TestCase):
+    def test_rows_of_each_kind_of_layer_are_those_that_were_fitted(self):
+        for layer, rows in UNITS.items():
+            self.assertEqual(units(*layer), rows, layer)
+            if layer[0] == 0:
+                # Both activations of a plain layer.
+                self.assertEqual(units(1, *layer[1:]), rows, layer)
 
 
 class Ops(TorchDispatchMode):

@@ -1,4 +1,4 @@
-"""Helpers of the tests: ops watched as a trace watches them."""
+"""Helpers of the tests: ops watched as a trace watches them, and all that kernels take for themselves given back."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def watched(libraries_open=True, gpu=H200):
     with cuda_like(observer, names), observer:
         observer.category = kinds.ACTIVATION
         yield observer
+    held = still_held(observer.ledger.events)
+    assert not held, f"kernels gave nothing back of {held}"
+
+
+def still_held(events):
+    """The sizes of what kernels took for themselves and still hold."""
+    taken = {
+        event[1]: event[2] for event in events if event[0] == "a" and event[5] == kinds.TEMPORARY
+    }
+    for event in events:
+        if event[0] == "f":
+            taken.pop(event[1], None)
+    return list(taken.values())
 
 
 def asked_sizes(events):

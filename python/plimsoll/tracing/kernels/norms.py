@@ -136,9 +136,8 @@ def _parts_of_columns(launch: Launch, source: Any, values: int) -> None:
     channels = source.shape[1]
     rows = source.numel() // max(1, channels)
     wide = min(_power_below(channels), _WARP)
-    high = min(_power_below(-(-rows // _VALUES_OF_THREAD)), _THREADS // wide)
-    if wide * high != _THREADS:
-        wide = min(_power_below(channels), _THREADS // high)
+    # Of fewer rows a block has fewer threads, and no other block shares its columns.
+    high = _THREADS // wide
     blocks = min(-(-rows // (high * _VALUES_OF_THREAD)), _HIGHEST)
     if blocks >= _FEWEST:
         launch.scratch(values * channels * blocks * _size_of_sums(source), -(-channels // wide) * 4)

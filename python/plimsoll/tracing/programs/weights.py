@@ -91,7 +91,7 @@ def write_header(path: Any, tensors: Any, metadata: Any = None) -> None:
 def read_header(path: Any) -> dict[str, Any]:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if not 0 < length <= _LARGEST_HEADER:
+        if length > _LARGEST_HEADER:
             raise _broken(path)
         try:
             header = json.loads(file.read(length))

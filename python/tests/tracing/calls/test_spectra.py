@@ -14,6 +14,26 @@ from plimsoll.tracing.kernels.spectra.work_area import work_area
 
 TRUTH = Path(__file__).parents[4] / "bench/truth/fourier-transforms.json.xz"
 
+# Lines longer than those that an H200 was asked about: length, whether real, and the numbers of a work area.
+WORK = (
+    (5000, False, 0),
+    (13312, False, 0),
+    (16384, False, 0),
+    (8704, False, 8704),
+    (32768, False, 32768),
+    (8192, True, 0),
+    (16384, True, 0),
+    (5000, True, 2501),
+    (32768, True, 16385),
+    (16385, True, 16385),
+    # Up to a factor of 127; then as a product of lines of more than twice the length.
+    (8128, False, 8128),
+    (8384, False, 2 * 16875),
+    (4612, False, 2 * 9375),
+    (4612, True, 2307),
+    (4609, True, 9375 + 2304),
+)
+
 
 def pictures(*shape):
     return torch.empty(*shape, device="meta")
@@ -32,6 +52,12 @@ class Transforms(unittest.TestCase):
         self.assertEqual(self.asked(torch.fft.rfft2, x), [12988800, 12988800])
         even = pictures(6, 5, 320, 320)
         self.assertEqual(self.asked(torch.fft.rfft2, even), [6 * 5 * 320 * 161 * 8])
+
+    def test_the_result_is_there_before_the_work_area(self):
+        # 329 is 7 x 47.
+        self.assertEqual(self.asked(torch.fft.rfft, pictures(10, 329)), [13200, 26320])
+        waves = torch.empty(10, 329, dtype=torch.complex64, device="meta")
+        self.assertEqual(self.asked(torch.fft.fft, waves[:, ::2]), [13200])
 
     def test_input_that_cannot_be_read_as_it_lies_is_copied(self):
         x = pictures(6, 5, 328, 328)
@@ -106,6 +132,11 @@ class WorkAreas(unittest.TestCase):
         ):
             found = [length for length in range(lengths.LONGEST + 1) if table >> length & 1]
             self.assertEqual(found, [length for length, _ in lines[name]], name)
+
+    def test_lines_longer_than_were_asked_about(self):
+        for length, is_real, elements in WORK:
+            with self.subTest(length=length, is_real=is_real):
+                self.assertEqual(work_area((length,), 3, 8, is_real), 3 * 8 * elements)
 
     def test_of_plans_that_were_drawn_at_random(self):
         for sizes, lines, is_real, bytes_of_one in (

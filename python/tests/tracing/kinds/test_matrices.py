@@ -72,6 +72,7 @@ class Matrices(unittest.TestCase):
             ((6, 6), (6, 2)),
             ((20, 5), (20,)),
             ((5, 3, 9), (5, 3)),
+            ((1, 6, 6), (8, 6, 2)),
         ):
             with self.subTest(left=left, right=right), watched():
                 matrix = torch.empty(left, device="meta", requires_grad=True)

@@ -44,6 +44,31 @@ class SizesOfSteps(unittest.TestCase):
         self.assertFalse(self.differ(5, 5, 9, 5, 5, 9, 5, 5, 3, 5))
         self.assertFalse(self.differ(1, 2, 3, 4, 5, 6, 7, 8))
 
+    def test_four_sizes_that_rise_twice_and_fall_twice_are_the_least(self):
+        for sizes, differ in (
+            ((5, 7, 6, 8, 5), True),
+            ((5, 7, 6, 7, 5, 7, 6), False),
+            ((1, 2, 3, 4, 1), False),
+            ((4, 3, 2, 1, 4), False),
+            # Sizes that stay neither rise nor fall.
+            ((1, 2, 3, 3, 3, 4, 1), False),
+            ((9, 8, 7, 7, 7, 6, 9), False),
+        ):
+            self.assertEqual(self.differ(*sizes), differ, sizes)
+
+    def test_of_eight_passes_each_and_of_more_three_quarters_have_a_size_of_their_own(self):
+        for sizes, differ in (
+            ((3, 9, 4, 8, 2, 7, 6, 5), True),
+            ((3, 9, 4, 8, 2, 7, 6), False),
+            ((3, 9, 4, 8, 2, 7, 6, 5, 1, 9, 8, 9), True),
+            ((3, 9, 4, 8, 2, 7, 6, 5, 9, 8, 9, 8), False),
+        ):
+            steps = StepSizes()
+            for size in sizes:
+                steps.went_backward(size)
+            steps.stepped(1)
+            self.assertEqual(steps.differ(), differ, sizes)
+
     def test_few_steps_that_add_up_passes_of_different_sizes(self):
         steps = StepSizes()
         for sizes in ((3, 9, 4), (8, 2, 7), (6, 5, 11)):
