@@ -4,13 +4,11 @@ import { fleetOf } from '../../src/fleet/fleet.js';
 import { madeAnswers } from '../../src/fleet/made-fleet-for-tests.js';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { useFakeServer } from './fake-server.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const thereIsABrowser = hasChromium('the fleet in the dashboard');
-
-describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
+describe('the fleet of 1,000 nodes with 8 GPUs', needsChromium, () => {
   const moments = [0, 1, 2, 3].map((minute) => 1_767_225_600_000 + minute * 60_000);
   const fleet = fleetOf({
     epochMs: Date.now(),
@@ -74,7 +72,7 @@ describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
   });
 });
 
-describe.runIf(thereIsABrowser)('the fleet of a server without a Prometheus', () => {
+describe('the fleet of a server without a Prometheus', needsChromium, () => {
   const server = useFakeServer({ jobs: 1 });
   const { browser } = useChromium();
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { useServed } from './served.js';
 import { openPage } from './watched-page.js';
 
@@ -51,7 +51,7 @@ for (let more = 0; more < 8; more++) { step(++number, 4); await pause(); }
 line.end();
 `;
 
-describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', () => {
+describe('jobs on the dashboard', needsChromium, () => {
   const served = useServed();
   const { browser } = useChromium();
   let close: (() => Promise<void>) | undefined;

@@ -2,19 +2,18 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { contrast } from './contrast.js';
 import { useFakeServer } from './fake-server.js';
 import { keyboardFaults } from './keyboard.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const thereIsABrowser = hasChromium('how the dashboard looks and is used');
 /** Not with `waitForFunction`: the policy of the page lets no text become code. */
 async function until(page: Page, condition: string): Promise<void> {
   await expect.poll(() => page.evaluate<boolean>(condition)).toBe(true);
 }
 
-describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () => {
+describe('the dashboard with 8 GPUs and 10,000 jobs', needsChromium, () => {
   const server = useFakeServer({ jobs: 10_000 });
   const { browser } = useChromium();
   let opened: WatchedPage | undefined;
@@ -256,7 +255,7 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
   });
 });
 
-describe.runIf(thereIsABrowser)('the dashboard of a server with a token', () => {
+describe('the dashboard of a server with a token', needsChromium, () => {
   const token = 'a-token-that-is-long-enough-for-anyone';
   const server = useFakeServer({ jobs: 5, token });
   const { browser } = useChromium();

@@ -21,7 +21,7 @@ import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { GiB } from '../../src/units/bytes.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 
 const version = '1.2.3';
 const phone = { width: 390, height: 844 };
@@ -79,7 +79,7 @@ const pages = {
     }),
 };
 
-describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a phone', () => {
+describe('reports on a phone', needsChromium, () => {
   const { browser } = useChromium();
 
   it.each(Object.entries(pages))(

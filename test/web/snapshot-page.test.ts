@@ -11,10 +11,10 @@ import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { openPage } from './watched-page.js';
 
-describe.runIf(hasChromium('the page of a snapshot'))('the page of a snapshot', () => {
+describe('the page of a snapshot', needsChromium, () => {
   const { browser } = useChromium();
   const folder = mkdtempSync(join(tmpdir(), 'plimsoll-snapshot-page-'));
   const file = join(folder, 'leak.html');
