@@ -17,6 +17,7 @@ const { FORCE_COLOR: _, ...rest } = process.env;
 const env = {
   ...(process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' }),
   PLIMSOLL_TEST_SEED: String(seed),
+  ...(all ? { PLIMSOLL_TEST_TIER: 'all' } : {}),
 };
 
 const began = performance.now();

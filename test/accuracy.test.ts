@@ -26,7 +26,7 @@ it('finds the model of every measured run', () => {
   expect(new Set(cases.map(({ source }) => source.kind)).size).toBe(3);
 });
 
-describe('an estimate against what an H200 measured', needsTorch, () => {
+describe('an estimate against what an H200 measured', { ...needsTorch, tags: 'rest' }, () => {
   it.each(sample)('$id', async ({ id, off }) => {
     const found = cases.find((one) => one.id === id);
     if (found === undefined) throw new Error(`there is no case ${id}`);

@@ -51,7 +51,7 @@ describe('docs/coming-from.md', () => {
     expect(names.filter((name) => !there.includes(name))).toEqual([]);
   });
 
-  it('runs each row of Python', needsTorch, () => {
+  it('runs each row of Python', { ...needsTorch, tags: 'rest' }, () => {
     const prelude = /```python\n(import plimsoll, torch\n.*?)```/s.exec(page)?.[1] ?? '';
     expect(prelude).toContain('dataset = ');
     const request = JSON.stringify({ prelude, rows: snippets.map(({ run }) => run) });

@@ -65,7 +65,10 @@ describe('plimsoll estimate --mode generate', () => {
     expect(JSON.stringify(notes)).toContain('By formula, as it could not be traced');
   });
 
-  it('traces generate() itself: beams, to what an H200 measured', needsTorch, async () => {
+  it('traces generate() itself: beams, to what an H200 measured', {
+    ...needsTorch,
+    tags: 'rest',
+  }, async () => {
     const argv = ['estimate', llama, ...written, '--beams', '4', '--gpu', 'h200', '--json'];
     const { stdout, stderr } = await command.run([...argv, '--python', tracingPython]);
     expect(stderr).toBe('');

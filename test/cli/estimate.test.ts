@@ -209,7 +209,7 @@ describe('plimsoll estimate, traced in Python', needsTorch, () => {
     ['def workload(\n', /script-failed: SyntaxError: .*bad\.py:1\)/],
     ['def workload(layers): pass\n', /script-failed: TypeError: .*'layers' \(.*bad\.py\)/],
     ['work = 1\n', /script-no-workload: .*bad\.py does not define a function workload\./],
-  ])('tells the error of %j in one line, with where', async (text, message) => {
+  ])('tells the error of %j in one line, with where', { tags: 'rest' }, async (text, message) => {
     const script = join(command.folder(), 'bad.py');
     writeFileSync(script, `${text}print("hello")\n`);
     const argv = ['estimate', '--script', script, '--python', python];

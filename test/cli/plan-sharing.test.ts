@@ -18,7 +18,7 @@ const model = {
   vocab_size: 50_257,
 };
 
-describe('plimsoll plan --gpus', needsTorch, () => {
+describe('plimsoll plan --gpus', { ...needsTorch, tags: 'rest' }, () => {
   it('says the same in its settings and in how the GPUs share the training', async () => {
     const asked = '--gpus 4 --batch 12 --seq 32 --memory 900MiB --gpu h200 --train --json';
     const config = join(command.folder(), 'config.json');

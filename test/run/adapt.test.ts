@@ -152,7 +152,7 @@ describe('run --adapt, at a real limit', () => {
     );
   });
 
-  it('starts a training loop of PyTorch again', needsTorch, async () => {
+  it('starts a training loop of PyTorch again', { ...needsTorch, tags: 'rest' }, async () => {
     write('train.py', trainer);
     const options = ['--batch-size', String(torchBatch), '--grad-accum', '1'];
     const words = [tracingPython, 'train.py', ...options];
@@ -161,7 +161,10 @@ describe('run --adapt, at a real limit', () => {
     expect(printed).toContain(`trained with ${size} x ${accumulation}`);
   });
 
-  it('comes to the right batch at once where the failed loop can tell', needsTorch, async () => {
+  it('comes to the right batch at once where the failed loop can tell', {
+    ...needsTorch,
+    tags: 'rest',
+  }, async () => {
     write('card.py', onCard);
     const words = [tracingPython, 'card.py', '--batch-size', '32', '--grad-accum', '1'];
     const { report, printed } = await adapted(torchMemory, words);

@@ -48,7 +48,7 @@ describe('the fleet of 1,000 nodes with 8 GPUs', needsChromium, () => {
     expect(await row.count()).toBe(1);
   });
 
-  it('draws few of its rows, scrolls to the last, and is searched', async () => {
+  it('draws few of its rows, scrolls to the last, and is searched', { tags: 'rest' }, async () => {
     const page = await open();
     await page.evaluate('scrollTo(0, document.body.scrollHeight)');
     const last = () => page.locator('.node-row').last().getAttribute('aria-rowindex');
@@ -64,7 +64,9 @@ describe('the fleet of 1,000 nodes with 8 GPUs', needsChromium, () => {
     await page.getByText('No node is like that.').waitFor();
   });
 
-  it('is whole on a desk and a phone, in light and dark, for axe-core too', async () => {
+  it('is whole on a desk and a phone, in light and dark, for axe-core too', {
+    tags: 'rest',
+  }, async () => {
     const page = await open({ viewport: { width: 1440, height: 900 } });
     expect(await audit(page)).toEqual([]);
     expect(await axeViolations(page)).toEqual([]);

@@ -136,7 +136,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     await again.page.getByText('live', { exact: true }).waitFor();
   });
 
-  it('are sent from the form, run out of memory, and come back before one’s eyes', async () => {
+  it('are sent from the form, run out of memory, and come back before one’s eyes', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('');
     await page.getByText('No jobs yet.').waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'New job' }).click();
@@ -165,7 +167,7 @@ describe('jobs on the dashboard', needsChromium, () => {
       .waitFor();
   });
 
-  it('say what their memory held when it ran out', async () => {
+  it('say what their memory held when it ran out', { tags: 'rest' }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" die.mjs`,
@@ -188,7 +190,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     expect(await row.locator('.recovered').count()).toBe(0);
   });
 
-  it('show throughput, memory and loss over their steps, with each recovery', async () => {
+  it('show throughput, memory and loss over their steps, with each recovery', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" steps.mjs`,
@@ -214,7 +218,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     expect(marks.filter((mark) => mark.startsWith('smaller-microbatch: '))).toHaveLength(3);
   });
 
-  it('are cancelled after a question, from the list and from their page', async () => {
+  it('are cancelled after a question, from the list and from their page', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     const command = `"${process.execPath}" wait.mjs`;
     await page.getByText('Environment', { exact: true }).click();
@@ -252,7 +258,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     await page.getByRole('row', { name: /again/ }).locator('.state.cancelled').waitFor();
   });
 
-  it('are refused at the field that is wrong, by the page and by the server', async () => {
+  it('are refused at the field that is wrong, by the page and by the server', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, { Command: 'python "open', Memory: 'lots' });
     const command = page.getByLabel('Command');
@@ -267,7 +275,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     await page.getByText('The field cwd is "here".').waitFor();
   });
 
-  it('are still there after the server was killed, and the page finds back by itself', async () => {
+  it('are still there after the server was killed, and the page finds back by itself', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" wait.mjs`,
@@ -290,7 +300,7 @@ describe('jobs on the dashboard', needsChromium, () => {
     await expect.poll(() => state.innerText()).toBe('cancelled');
   });
 
-  it('are estimated and planned in a form', async () => {
+  it('are estimated and planned in a form', { tags: 'rest' }, async () => {
     const page = await open('#/estimate');
     await page.getByRole('button', { name: 'Estimate' }).click();
     await page.getByText('Name a model.').waitFor();

@@ -61,7 +61,7 @@ describe('the page of a snapshot', needsChromium, () => {
     await close();
   });
 
-  it('works with the keyboard alone, and says which axis it has', async () => {
+  it('works with the keyboard alone, and says which axis it has', { tags: 'rest' }, async () => {
     const { page, close } = await open({ width: 1280, height: 900 });
     await page.focus('#time');
     await page.keyboard.press('ArrowRight');
@@ -90,7 +90,7 @@ describe('the page of a snapshot', needsChromium, () => {
     await close();
   });
 
-  it('is as wide as a phone, with names, order and contrast', async () => {
+  it('is as wide as a phone, with names, order and contrast', { tags: 'rest' }, async () => {
     const { page, close } = await open({ width: 390, height: 844 });
     await page.locator('#stack-list button').first().click();
     await page.locator('#frames').waitFor();

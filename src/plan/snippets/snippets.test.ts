@@ -117,7 +117,7 @@ describe('lines to paste', () => {
   });
 });
 
-describe('lines to paste, run with the libraries', needsTorch, () => {
+describe('lines to paste, run with the libraries', { ...needsTorch, tags: 'rest' }, () => {
   let printed: string[] = [];
   beforeAll(() => {
     const model = 'import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(4, 4))';
@@ -263,28 +263,27 @@ describe('what several GPUs share', () => {
     expect(shardingFormat('accelerate', copies)).not.toContain('main_process_ip');
   });
 
-  it(
-    'is code for torchrun that shards each layer of a model, whatever it is called',
-    needsTorch,
-    () => {
-      const one = { ...shared, parallel: { ...shared.parallel, gpus: 1 } };
-      const code = (shardingFormat('torchrun', one) ?? '')
-        .replace(/torch\.cuda\.set_device.*\n/, '')
-        .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
-      const small = 'n_layer=3, n_embd=8, n_head=2, vocab_size=16, n_positions=8';
-      const program = [
-        'from transformers import GPT2Config, GPT2LMHeadModel',
-        `model = GPT2LMHeadModel(GPT2Config(${small}))`,
-        code,
-        'print(*(type(layer).__name__ for layer in model.transformer.h), type(model).__name__)',
-      ].join('\n');
-      expect(inPython(program).trim().split('\n').at(-1)).toBe(
-        'FSDPGPT2Block FSDPGPT2Block FSDPGPT2Block FSDPGPT2LMHeadModel',
-      );
-    },
-  );
+  it('is code for torchrun that shards each layer of a model, whatever it is called', {
+    ...needsTorch,
+    tags: 'rest',
+  }, () => {
+    const one = { ...shared, parallel: { ...shared.parallel, gpus: 1 } };
+    const code = (shardingFormat('torchrun', one) ?? '')
+      .replace(/torch\.cuda\.set_device.*\n/, '')
+      .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
+    const small = 'n_layer=3, n_embd=8, n_head=2, vocab_size=16, n_positions=8';
+    const program = [
+      'from transformers import GPT2Config, GPT2LMHeadModel',
+      `model = GPT2LMHeadModel(GPT2Config(${small}))`,
+      code,
+      'print(*(type(layer).__name__ for layer in model.transformer.h), type(model).__name__)',
+    ].join('\n');
+    expect(inPython(program).trim().split('\n').at(-1)).toBe(
+      'FSDPGPT2Block FSDPGPT2Block FSDPGPT2Block FSDPGPT2LMHeadModel',
+    );
+  });
 
-  it('is read by accelerate, and by TrainingArguments', needsTorch, () => {
+  it('is read by accelerate, and by TrainingArguments', { ...needsTorch, tags: 'rest' }, () => {
     const files = [shared, copies].map((one) => shardingFormat('accelerate', one));
     const seen = 'print(args.fsdp_plugin_args["reshard_after_forward"], args.fsdp_config)';
     const args = (shardingFormat('trainer', shared) ?? '').replace('    bf16=True,\n', '');
