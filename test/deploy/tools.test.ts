@@ -37,6 +37,21 @@ it('has a test for every alert', () => {
   expect(named(deployText('alerts.test.yml'), 'alertname')).toEqual(alerts);
 });
 
+it('expects the words that the alerts have', () => {
+  const descriptions = (name: string) =>
+    [...deployText(name).matchAll(/description: >-\n((?: {12,}\S.*\n)+)/g)].map(([, text = '']) =>
+      text.trim().split(/\s+/).join(' '),
+    );
+  for (const name of ['alerts', 'exporter-alerts']) {
+    const written = new Set(descriptions(`${name}.yml`));
+    const expected = descriptions(`${name}.test.yml`);
+    expect(expected.length).toBeGreaterThan(0);
+    // With a template in it, only promtool can say how it reads.
+    const isPlain = (text: string) => !/\d/.test(text);
+    expect(expected.filter((text) => isPlain(text) && !written.has(text))).toEqual([]);
+  }
+});
+
 describe('promtool', needsTool('promtool'), () => {
   it.each(['alerts', 'exporter-alerts'])('finds no fault with %s, and they fire', (name) => {
     const checked = run('promtool', 'check', 'rules', join(deployFolder, `${name}.yml`));
