@@ -140,7 +140,6 @@ describe('jobs on the dashboard', needsChromium, () => {
     tags: 'rest',
   }, async () => {
     const page = await open('');
-    await page.getByText('No jobs yet.').waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'New job' }).click();
     await submit(page, {
       Command: `"${process.execPath}" --max-old-space-size=64 train.mjs {batch_size}`,

@@ -270,6 +270,17 @@ describe('the dashboard with 8 GPUs and 10,000 jobs', needsChromium, () => {
   });
 });
 
+describe('the dashboard of a server without jobs', { ...needsChromium, tags: 'rest' }, () => {
+  const server = useFakeServer({ jobs: 0 });
+  const { browser } = useChromium();
+
+  it('says that there are none yet', async () => {
+    const { page, close } = await openPage(browser(), `${server.url()}/`);
+    await page.getByText('No jobs yet.').waitFor();
+    await close();
+  });
+});
+
 describe('the dashboard of a server with a token', needsChromium, () => {
   const token = 'a-token-that-is-long-enough-for-anyone';
   const server = useFakeServer({ jobs: 5, token });
