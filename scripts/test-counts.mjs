@@ -57,7 +57,8 @@ function timeOf(seconds) {
   return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-/** A reporter of vitest. */
+// vitest takes the reporter that a file exports as its default.
+// oxlint-disable-next-line import/no-default-export
 export default class CountsReporter {
   #vitest;
 

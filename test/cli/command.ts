@@ -134,9 +134,10 @@ function commandHosts(program: () => string) {
   return {
     async run(argv: readonly string[], { cwd, environment }: RunOptions): Promise<Ended> {
       const host = idle.pop() ?? (await started());
-      const answer = answerOf<Ended>(host);
+      const answer = answerOf(host);
       host.send({ argv, cwd, environment: cleanEnvironment(environment) });
       const ended = await answer;
+      if (!isEnded(ended)) throw new Error(`no answer: ${JSON.stringify(ended)}`);
       idle.push(host);
       return ended;
     },
@@ -146,14 +147,18 @@ function commandHosts(program: () => string) {
   };
 }
 
-function answerOf<T>(host: ChildProcess): Promise<T> {
+function isEnded(answer: unknown): answer is Ended {
+  return typeof answer === 'object' && answer !== null && 'exitCode' in answer;
+}
+
+function answerOf(host: ChildProcess): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const left = (code: number | null) =>
       reject(new Error(`the command ended its process (${code})`));
     host.once('exit', left);
     host.once('message', (answer) => {
       host.off('exit', left);
-      resolve(answer as T);
+      resolve(answer);
     });
   });
 }

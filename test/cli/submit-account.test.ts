@@ -126,8 +126,8 @@ describe('a program of another account, submitted with nothing stated', {
     const { work, notes, script, submit } = await serving();
     const words = script(`mkdir "$NOTES/one" || touch "$NOTES/both"
 sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
-    const needs = await Promise.all([submit('nobody', words), submit('nobody', words)]);
-    expect(needs.map(({ basis }) => basis)).toEqual(['estimated', 'estimated']);
+    const both = await Promise.all([submit('nobody', words), submit('nobody', words)]);
+    expect(both.map(({ basis }) => basis)).toEqual(['estimated', 'estimated']);
     expect(existsSync(join(notes, 'both'))).toBe(false);
   });
 

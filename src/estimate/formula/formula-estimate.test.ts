@@ -103,11 +103,10 @@ describe('formulaEstimate over every family', () => {
   }
 
   it.each([...models])('answers or refuses: %s', (name, model) => {
-    for (const job of jobs) {
-      const answer = answerTo(name, model, job);
-      if (answer instanceof Failure) expect(answer.code).toBe('no-formula');
-      else checkAnswer(answer);
-    }
+    const given = jobs.map((job) => answerTo(name, model, job));
+    const refusals = given.filter((one) => one instanceof Failure);
+    expect(refusals.filter(({ code }) => code !== 'no-formula')).toEqual([]);
+    for (const one of given) if (!(one instanceof Failure)) checkAnswer(one);
   });
 
   it('answers for some class of each, in training and in inference', () => {
