@@ -20,7 +20,7 @@ export function needs(isThere: boolean, what: string): TestOptions {
 
 export const needsLinux = needs(process.platform === 'linux', 'Linux');
 
-export const isRoot = process.getuid?.() === 0;
+const isRoot = process.getuid?.() === 0;
 export const needsRoot = needs(isRoot, 'the user root');
 
 /** For tests in which another account runs the command: it has to read the checkout and Node. */
