@@ -1,6 +1,10 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { viteSnapshotPage } from './scripts/snapshot-page.mjs';
+import { restTag } from './scripts/test-counts.mjs';
+
+/** The order of files and tests; `npm test` prints the one that it drew. */
+const seed = Number(process.env['PLIMSOLL_TEST_SEED'] ?? Date.now());
 
 /** Folders whose tests only compute: they change nothing that the next file could see. */
 const pure = [
@@ -15,6 +19,8 @@ const pure = [
 export default defineConfig({
   plugins: [viteSnapshotPage()],
   test: {
+    tags: [{ name: restTag, description: 'runs in `npm run test:all`, not in `npm test`' }],
+    sequence: { shuffle: true, seed },
     setupFiles: ['test/support/property-seed.ts'],
     // Many tests wait for processes: even two cores do three files at a time.
     maxWorkers: Math.max(3, availableParallelism() - 1),

@@ -1,140 +1,169 @@
 // `npm test`: all the set-up, then every check. All of them run even when an early one fails.
+// `npm run test:all`: the same with the tests that `npm test` leaves to it, then the parts that take long.
 // `npm run test:ts` leaves out the tests in Python, and what they need installed.
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { ensureVenv } from './python-venv.mjs';
 import { ensureInstalled } from './setup.mjs';
 import { root, run, script, tool } from './steps.mjs';
-import { pythonCounts, vitestCounts } from './test-counts.mjs';
+import { closingLines, readCounts, restTag } from './test-counts.mjs';
 
-const vitestReport = `${root}build/vitest.json`;
-const pythonReport = `${root}build/unittest.json`;
+const asked = new Set(process.argv.slice(2));
+const all = asked.has('--all');
+const seed = Number(process.env.PLIMSOLL_TEST_SEED ?? Date.now() % 2 ** 31);
 const pythonFolders = ['python', 'bench', 'examples', 'scripts', 'test'];
-
-/** Those that need no Python: they run while the .venv is made. The tests need the build. */
-const checks = [
-  { name: 'format', what: 'biome: format, order of imports', command: tool('biome', 'check') },
-  { name: 'lint', what: 'oxlint: type-aware rules', command: tool('oxlint', '--type-aware') },
-  { name: 'types', what: 'tsc: types', command: tool('tsc', '-p', 'tsconfig.json') },
-  { name: 'page', what: 'tsc: types of web/', command: tool('tsc', '-p', 'web/tsconfig.json') },
-  { name: 'build', what: 'library, command and page', command: script('build.mjs') },
-  { name: 'unused', what: 'knip: files, exports, packages', command: tool('knip') },
-  { name: 'package', what: 'publint: what npm would get', command: tool('publint', '--strict') },
-];
-/** Those that use the .venv, where there is one. */
-const checksBesidePython = [
-  {
-    name: 'install',
-    what: 'the wheel and the npm package, each on an empty machine',
-    command: script('try-install.mjs'),
-  },
-];
-const tests = [
-  {
-    name: 'tests',
-    what: 'vitest',
-    command: tool(
-      'vitest',
-      'run',
-      '--reporter=default',
-      '--reporter=json',
-      `--outputFile.json=${vitestReport}`,
-    ),
-    counts: () => vitestCounts(vitestReport),
-  },
-];
-
-await ensureInstalled();
-mkdirSync(`${root}build`, { recursive: true });
-for (const report of [vitestReport, pythonReport]) rmSync(report, { force: true });
 
 // A program that reads our output wants words, not colours.
 const { FORCE_COLOR: _, ...rest } = process.env;
-const env = process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' };
+const env = {
+  ...(process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' }),
+  PLIMSOLL_TEST_SEED: String(seed),
+  ...(all ? { PLIMSOLL_TEST_TIER: 'all' } : {}),
+};
 
-const failed = [];
-const counted = [];
+/** Slurm and Prometheus are unpacked from packages of Debian; the nodes of Slurm make device files. */
+const canMakeClusters = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get');
+
+const began = performance.now();
+const [parts, failed, counts] = [[], [], []];
+await ensureInstalled();
+mkdirSync(`${root}build`, { recursive: true });
 // Most of this time goes by in waiting for packages and for the disk.
 const makingVenv = pythonForTests();
-await runChecks(checks);
+await runParts([
+  { name: 'build', what: 'library, command and page', command: script('build.mjs') },
+]);
+// Those that need no Python run while the .venv is made.
+const checking = runParts(checks());
 const { python, installSeconds, leftOut, failed: notInstalled } = await makingVenv;
 if (installSeconds !== undefined)
   console.log(`Made .venv in ${installSeconds} s, beside these checks.`);
-if (python !== undefined) {
-  const ruff = (command, ...options) => [
-    python,
-    ['-m', 'ruff', command, ...options, '--config', 'python/pyproject.toml', ...pythonFolders],
-  ];
-  checksBesidePython.push(
-    { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
-    { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
-    {
-      name: 'python types',
-      what: 'mypy: types of python/plimsoll',
-      command: [
-        python,
-        ['-m', 'mypy', '--config-file', 'python/pyproject.toml', 'python/plimsoll'],
-      ],
-    },
-  );
-  tests.push({
-    name: 'python',
-    what: 'unittest: the tests in python/tests',
-    command: [python, ['-W', 'ignore', `${root}scripts/python-tests.py`, pythonReport]],
-    counts: () => pythonCounts(pythonReport),
-  });
-}
 // Tests of both languages run at the same time: much of it is waiting for processes. Those in Python take
 // longest and begin first; what they print is shown when they are done.
-const [vitest, ...inPython] = tests;
-const pythonEnds = inPython.map(({ command }) => run(command, { env }));
-await runChecks(checksBesidePython);
-const ends = [run(vitest.command, { show: true, env }), ...pythonEnds];
-for (const [at, { name, what, counts }] of tests.entries()) {
-  console.log(`${name} (${what})`);
-  const { code, output } = await ends[at];
+const inPython = python === undefined ? [] : [begin(testsInPython(python))];
+await checking;
+if (python !== undefined) await runParts(checksOfPython(python));
+for (const { part, ended } of [begin(testsInTypeScript()), ...inPython]) {
+  console.log(`${part.name} (${part.what})`);
+  const { output } = await ended;
   process.stdout.write(output);
-  if (code !== 0) failed.push(name);
-  counted.push(counts());
 }
+if (all) await runParts(longParts());
+if (all && !canMakeClusters) {
+  const why = 'they need Debian or Ubuntu, and the user root';
+  counts.push({ ...readCounts(''), failed: 0, leftOut: [`test/engines: ${why}`] });
+}
+
 if (notInstalled !== undefined) {
   console.log(`python (unittest) FAILED before it began: ${notInstalled}`);
   failed.push('python');
-  counted.push({ passed: 0, failed: 1, leftOut: [] });
+  counts.push({ ...readCounts(''), failed: 1 });
 }
 if (leftOut !== undefined) {
-  console.log(`Left out, because ${leftOut}: ${testFiles().join(', ')} in python/tests.`);
+  console.log(`Left out, because ${leftOut}: ${pythonTestFiles().join(', ')} in python/tests.`);
 }
-for (const line of counted.flatMap((counts) => counts.leftOut)) console.log(`Left out: ${line}`);
-
-const names = [
-  ...[...checks, ...checksBesidePython, ...tests].map(({ name }) => name),
-  ...(notInstalled === undefined ? [] : ['python']),
-];
-console.log(
-  failed.length === 0
-    ? `All ${names.length} checks passed: ${names.join(', ')}.`
-    : `${failed.length} of ${names.length} checks failed: ${failed.join(', ')}. Their output is above.`,
-);
-// One plain line with the true counts, for programs that read it.
-const sum = (key) => counted.reduce((total, counts) => total + counts[key], 0);
-console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
+const seconds = secondsSince(began);
+for (const line of closingLines({ counts, parts, seconds, failed, seed })) console.log(line);
 process.exitCode = failed.length === 0 ? 0 : 1;
 
-async function runChecks(some) {
-  for (const { name, what, command } of some) {
-    process.stdout.write(`${name} (${what}) ... `);
-    const { code, output } = await run(command, { env });
-    if (code !== 0) failed.push(name);
-    console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
+/** Starts a part; it counts as failed by its exit code. */
+function begin(part) {
+  const start = performance.now();
+  if (part.report !== undefined) rmSync(part.report, { force: true });
+  const ended = run(part.command, { show: part.show, env }).then((end) => {
+    parts.push({ name: part.name, seconds: secondsSince(start) });
+    if (end.code !== 0) failed.push(part.name);
+    if (part.report !== undefined) counts.push(readCounts(part.report));
+    return end;
+  });
+  return { part, ended };
+}
+
+async function runParts(some) {
+  for (const part of some) {
+    const { code, output } = await begin(part).ended;
+    const how = code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`;
+    console.log(`${part.name} (${part.what}) ... ${how}`);
   }
 }
 
-function pythonForTests() {
-  if (process.argv.includes('--ts')) return { leftOut: 'test:ts does without Python' };
-  return ensureVenv();
+function secondsSince(start) {
+  return (performance.now() - start) / 1000;
 }
 
-function testFiles() {
+function checks() {
+  return [
+    { name: 'format', what: 'biome: format, order of imports', command: tool('biome', 'check') },
+    { name: 'lint', what: 'oxlint: type-aware rules', command: tool('oxlint', '--type-aware') },
+    { name: 'types', what: 'tsc: types', command: tool('tsc', '-p', 'tsconfig.json') },
+    { name: 'page', what: 'tsc: types of web/', command: tool('tsc', '-p', 'web/tsconfig.json') },
+    { name: 'unused', what: 'knip: files, exports, packages', command: tool('knip') },
+    { name: 'package', what: 'publint: what npm would get', command: tool('publint', '--strict') },
+  ];
+}
+
+function checksOfPython(program) {
+  const config = 'python/pyproject.toml';
+  const ruff = (command, ...options) => [
+    program,
+    ['-m', 'ruff', command, ...options, '--config', config, ...pythonFolders],
+  ];
+  const mypy = ['-m', 'mypy', '--config-file', config, 'python/plimsoll'];
+  return [
+    { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
+    { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
+    { name: 'python types', what: 'mypy: types of python/plimsoll', command: [program, mypy] },
+  ];
+}
+
+function testsInTypeScript() {
+  const report = `${root}build/vitest.json`;
+  const tier = all ? [] : [`--tags-filter=!${restTag}`];
+  const command = tool('vitest', 'run', ...tier, ...countedIn(report));
+  return { name: 'tests', what: 'vitest', command, show: true, report };
+}
+
+function countedIn(report) {
+  return ['--reporter=default', '--reporter=scripts/test-counts.mjs', `--outputFile=${report}`];
+}
+
+function testsInPython(program) {
+  const report = `${root}build/unittest.json`;
+  const words = [`${root}scripts/python-tests.py`, report, '--seed', String(seed)];
+  return {
+    name: 'python',
+    what: 'unittest: the tests in python/tests',
+    command: [program, ['-W', 'ignore', ...words, ...(all ? ['--all'] : [])]],
+    report,
+  };
+}
+
+/** One after another: each takes the whole machine, or changes it. */
+function longParts() {
+  const enginesReport = `${root}build/vitest-engines.json`;
+  return [
+    {
+      name: 'install',
+      what: 'the wheel and the npm package, each on an empty machine',
+      command: script('try-install.mjs'),
+    },
+    ...(canMakeClusters
+      ? [
+          {
+            name: 'engines',
+            what: 'vitest: clusters of other schedulers on this machine',
+            command: script('engines.mjs', ...countedIn(enginesReport)),
+            report: enginesReport,
+          },
+        ]
+      : []),
+  ];
+}
+
+function pythonForTests() {
+  return asked.has('--ts') ? { leftOut: 'test:ts does without Python' } : ensureVenv();
+}
+
+function pythonTestFiles() {
   return readdirSync(`${root}python/tests`, { recursive: true }).filter((file) =>
     /(^|[\\/])test_\w*\.py$/.test(file),
   );

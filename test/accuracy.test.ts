@@ -1,10 +1,10 @@
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readCases, truthFolders } from '../bench/accuracy/cases.mjs';
 import { findGpu } from '../src/estimate/cards/gpus.js';
 import { pythonTrace } from '../src/estimate/trace/python-trace.js';
 import { tracedEstimate, tracedGpu } from '../src/estimate/trace/traced-estimate.js';
+import { needsTorch, tracingPython } from './support/needs.js';
 import { root } from './support/project-files.js';
 
 /**
@@ -20,26 +20,18 @@ const sample = [
 ];
 
 const cases = readCases(join(root, 'bench/truth/peaks.json'), truthFolders);
-const python = join(root, '.venv/bin/python');
-const hasTorch = spawnSync(python, ['-c', 'import torch, transformers']).status === 0;
-if (!hasTorch) {
-  process.stderr.write(
-    'Left out: estimates against measured peaks, as the .venv here has no torch.\n',
-  );
-}
 
 it('finds the model of every measured run', () => {
   expect(cases).toHaveLength(93);
   expect(new Set(cases.map(({ source }) => source.kind)).size).toBe(3);
 });
 
-const traced = hasTorch ? describe : undefined;
-traced?.('an estimate against what an H200 measured', () => {
+describe('an estimate against what an H200 measured', { ...needsTorch, tags: 'rest' }, () => {
   it.each(sample)('$id', async ({ id, off }) => {
     const found = cases.find((one) => one.id === id);
     if (found === undefined) throw new Error(`there is no case ${id}`);
     const { source, workload, measured } = found;
-    const options = { python, environment: process.env, folder: root };
+    const options = { python: tracingPython, environment: process.env, folder: root };
     const trace = await pythonTrace(source, workload, options);
     const { peak, interval } = await tracedEstimate(trace, findGpu(tracedGpu));
     expect(trace.parameters).toBe(measured.params);

@@ -39,7 +39,7 @@ interface Row {
   readonly broken: readonly string[];
 }
 
-describe('npm run attack', () => {
+describe('npm run attack', { tags: 'rest' }, () => {
   it('kills a server a few times, and finds every promise kept', async () => {
     const { code, stdout } = await attack(['--only', 'kill-daemon,kill-job', '--times', '3']);
     const { rows }: { rows: readonly Row[] } = JSON.parse(stdout);

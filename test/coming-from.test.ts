@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from './cli/command.js';
 import { useHome } from './cli/served.js';
+import { needsTorch, tracingPython } from './support/needs.js';
 import { root } from './support/project-files.js';
-import { canTrace, tracingPython } from './support/tracing-python.js';
 
 /** Longer than all rows together take anywhere; it only ends what hangs. */
 const limitMs = 600_000;
@@ -51,7 +51,7 @@ describe('docs/coming-from.md', () => {
     expect(names.filter((name) => !there.includes(name))).toEqual([]);
   });
 
-  it.runIf(canTrace('rows of Python in docs/coming-from.md'))('runs each row of Python', () => {
+  it('runs each row of Python', { ...needsTorch, tags: 'rest' }, () => {
     const prelude = /```python\n(import plimsoll, torch\n.*?)```/s.exec(page)?.[1] ?? '';
     expect(prelude).toContain('dataset = ');
     const request = JSON.stringify({ prelude, rows: snippets.map(({ run }) => run) });

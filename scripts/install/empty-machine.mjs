@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const toolFolders = ['/usr/bin', '/bin'];
+/** Slurm's client, which may be installed here without a cluster. */
+const slurm = /^(sacct|sbatch|scancel|scontrol|sinfo|squeue)$/;
 
 /**
  * @param {{ without: RegExp }} options the names of tools that this machine does not have
@@ -18,7 +20,7 @@ export function emptyMachine({ without }) {
   const linked = new Set();
   for (const from of toolFolders) {
     for (const name of readdirSync(from)) {
-      if (without.test(name) || linked.has(name)) continue;
+      if (without.test(name) || slurm.test(name) || linked.has(name)) continue;
       linked.add(name);
       symlinkSync(join(from, name), join(tools, name));
     }

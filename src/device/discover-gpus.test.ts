@@ -1,7 +1,7 @@
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { buildFakeNvml, hasCompiler } from '../../test/fake-nvml/build.js';
+import { buildFakeNvml, needsCompiler } from '../../test/fake-nvml/build.js';
 import { type FakeTree, makeFakeTree } from '../../test/fake-tree.js';
 import { discoverDevices } from './discover.js';
 import { DeviceLost } from './types.js';
@@ -37,53 +37,48 @@ describe('discovery of GPUs of two makers', () => {
   });
 });
 
-// Without a compiler there is no fake library to run against; building it says so once.
-if (hasCompiler) describeFakeLibrary();
+describe('discovery with a fake NVML library', needsCompiler, () => {
+  it('numbers NVIDIA first, keeps numbers when a GPU goes, and does without nvidia-smi', async () => {
+    await using fake = await buildFakeNvml();
+    await using tree = await makeFakeTree(amdCard);
+    const env = await withProgram(tree);
+    const discovery = await discoverDevices({ roots: tree.roots, env, libraryPath: fake.path });
+    const idsNow = (): readonly string[] =>
+      discovery.devices.map(({ info }) => `${info.source} ${info.id}`);
+    expect(idsNow()).toEqual(['nvml gpu:0', 'nvml gpu:1', 'amdgpu gpu:2', 'host host']);
 
-function describeFakeLibrary(): void {
-  describe('discovery with a fake NVML library', () => {
-    it('numbers NVIDIA first, keeps numbers when a GPU goes, and does without nvidia-smi', async () => {
-      await using fake = await buildFakeNvml();
-      await using tree = await makeFakeTree(amdCard);
-      const env = await withProgram(tree);
-      const discovery = await discoverDevices({ roots: tree.roots, env, libraryPath: fake.path });
-      const idsNow = (): readonly string[] =>
-        discovery.devices.map(({ info }) => `${info.source} ${info.id}`);
-      expect(idsNow()).toEqual(['nvml gpu:0', 'nvml gpu:1', 'amdgpu gpu:2', 'host host']);
+    const [first] = discovery.devices;
+    fake.set('lost', 1);
+    expect(() => first?.read()).toThrow(DeviceLost);
+    expect(await discovery.rescan()).toEqual({ appeared: [], vanished: [first] });
+    expect(await discovery.rescan()).toEqual({ appeared: [], vanished: [] });
+    expect(idsNow()).toEqual(['nvml gpu:1', 'amdgpu gpu:2', 'host host']);
+    expect(discovery.notes.join()).toContain('the GPU is lost');
 
-      const [first] = discovery.devices;
-      fake.set('lost', 1);
-      expect(() => first?.read()).toThrow(DeviceLost);
-      expect(await discovery.rescan()).toEqual({ appeared: [], vanished: [first] });
-      expect(await discovery.rescan()).toEqual({ appeared: [], vanished: [] });
-      expect(idsNow()).toEqual(['nvml gpu:1', 'amdgpu gpu:2', 'host host']);
-      expect(discovery.notes.join()).toContain('the GPU is lost');
-
-      fake.set('count', 3);
-      await tree.write({ 'dev/nvidia2': '' });
-      const { appeared } = await discovery.rescan();
-      expect(appeared.map(({ info }) => info.id)).toEqual(['gpu:3']);
-      discovery.close();
-      expect(fake.calls('init')).toBe(fake.calls('shutdown'));
-    });
-
-    it('finds GPUs whose driver is loaded later', async () => {
-      await using fake = await buildFakeNvml();
-      fake.set('init_code', 9);
-      await using tree = await makeFakeTree({ 'proc/meminfo': 'MemTotal: 5 kB\n' });
-      const discovery = await discoverDevices({
-        roots: tree.roots,
-        env: {},
-        libraryPath: fake.path,
-      });
-      expect(discovery.devices.map(({ info }) => info.id)).toEqual(['host']);
-      expect(discovery.notes.join()).toContain('driver is not loaded');
-      fake.set('init_code', 0);
-      await tree.write({ 'proc/driver/nvidia/version': 'NVRM version: 580\n', 'dev/nvidia0': '' });
-      const { appeared } = await discovery.rescan();
-      expect(appeared.map(({ info }) => info.id)).toEqual(['gpu:0', 'gpu:1']);
-      expect(discovery.notes).toEqual([]);
-      discovery.close();
-    });
+    fake.set('count', 3);
+    await tree.write({ 'dev/nvidia2': '' });
+    const { appeared } = await discovery.rescan();
+    expect(appeared.map(({ info }) => info.id)).toEqual(['gpu:3']);
+    discovery.close();
+    expect(fake.calls('init')).toBe(fake.calls('shutdown'));
   });
-}
+
+  it('finds GPUs whose driver is loaded later', async () => {
+    await using fake = await buildFakeNvml();
+    fake.set('init_code', 9);
+    await using tree = await makeFakeTree({ 'proc/meminfo': 'MemTotal: 5 kB\n' });
+    const discovery = await discoverDevices({
+      roots: tree.roots,
+      env: {},
+      libraryPath: fake.path,
+    });
+    expect(discovery.devices.map(({ info }) => info.id)).toEqual(['host']);
+    expect(discovery.notes.join()).toContain('driver is not loaded');
+    fake.set('init_code', 0);
+    await tree.write({ 'proc/driver/nvidia/version': 'NVRM version: 580\n', 'dev/nvidia0': '' });
+    const { appeared } = await discovery.rescan();
+    expect(appeared.map(({ info }) => info.id)).toEqual(['gpu:0', 'gpu:1']);
+    expect(discovery.notes).toEqual([]);
+    discovery.close();
+  });
+});

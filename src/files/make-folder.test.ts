@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { needsLinux } from '../../test/support/needs.js';
 import { makeFolder } from './make-folder.js';
 
 describe('makeFolder', () => {
@@ -34,7 +35,7 @@ describe('makeFolder', () => {
     expect(() => makeFolder(join(file, 'below'))).toThrow(/ENOTDIR/);
   });
 
-  it.runIf(process.platform === 'linux')('returns where the kernel makes no folders', () => {
+  it('returns where the kernel makes no folders', needsLinux, () => {
     expect(() => makeFolder('/proc/plimsoll/home')).toThrow(/ENOENT/);
   });
 

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { needsLinux } from '../../test/support/needs.js';
 import { MiB } from '../units/bytes.js';
 import { leftOverAdvice, leftOverMemory } from './left-over-memory.js';
 import { nodeCommand, runningNodePrograms } from './node-programs.js';
@@ -15,7 +16,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe.runIf(process.platform === 'linux')('leftOverMemory', () => {
+describe('leftOverMemory', needsLinux, () => {
   it('counts files of processes that are gone, and no others', () => {
     const proc = join(folder, 'proc');
     mkdirSync(join(proc, '11'), { recursive: true });
@@ -39,7 +40,7 @@ describe.runIf(process.platform === 'linux')('leftOverMemory', () => {
   });
 });
 
-describe.runIf(process.platform === 'linux')('programs on Node', () => {
+describe('programs on Node', needsLinux, () => {
   it('reads from a real process where its heap ends', () => {
     const child = spawn(process.execPath, [
       '--max-old-space-size=321',

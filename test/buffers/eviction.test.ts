@@ -8,7 +8,7 @@ interface Row {
   readonly rates: { readonly LRU: number; readonly LFU: number; readonly plimsoll: number };
 }
 
-describe('what a store drops first', () => {
+describe('what a store drops first', { tags: 'rest' }, () => {
   it('hits at most 1 % below the better of LRU and LFU, on every pattern of the benchmark', () => {
     const bench = join(root, 'bench/buffers.mjs');
     const ran = spawnSync(process.execPath, [bench, '--only', 'eviction', '--json'], {

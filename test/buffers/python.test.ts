@@ -1,13 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BufferStore } from '../../src/buffers/buffer-store.js';
 import { Tier } from '../../src/buffers/tier.js';
+import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-
-const python = join(root, '.venv/bin/python');
 
 function run(...args: string[]): string {
   const script = join(root, 'test/buffers/python.py');
@@ -22,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-describe.runIf(existsSync(python))('TypeScript and Python', () => {
+describe('TypeScript and Python', needsTorch, () => {
   it('read the files of Python in TypeScript', () => {
     run('write', folder);
     using store = new BufferStore({ limit: '1MiB', folder });

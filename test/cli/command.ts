@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,7 +36,10 @@ export interface Command {
   readonly path: () => string;
   /** A folder of this test file, gone afterwards. */
   readonly folder: () => string;
-  /** Runs the real command in a real process to its end. */
+  /**
+   * Runs the real command to its end. Commands that answer and end share a process, except in `npm run test:all`
+   * and where the test wants to see the process.
+   */
   run(argv: readonly string[], options?: RunOptions): Promise<Ended>;
 }
 
@@ -67,7 +70,9 @@ export function useCommand(): Command {
     cpSync(await madeOnce('command', buildCommand), join(folder, 'dist/cli'), { recursive: true });
     mkdirSync(join(folder, 'work'));
   });
+  const hosts = commandHosts(() => join(folder, 'dist/cli/main.js'));
   afterAll(() => {
+    hosts.end();
     rmSync(folder, { recursive: true, force: true });
   });
   const path = () => join(folder, 'bin/plimsoll.js');
@@ -78,7 +83,10 @@ export function useCommand(): Command {
     run: (argv, options = {}) => {
       // Not the home of the person who runs the tests: answers are kept there from call to call.
       const environment = { PLIMSOLL_HOME: join(folder, 'home'), ...options.environment };
-      return runToEnd([path(), ...argv], { cwd: work(), ...options, environment });
+      const started = { cwd: work(), ...options, environment };
+      return canShare(argv, options)
+        ? hosts.run(argv, started)
+        : runToEnd([path(), ...argv], started);
     },
   };
 }
@@ -88,6 +96,71 @@ async function buildCommand(outdir: string): Promise<void> {
   const { program, programs }: { program: BuildOptions; programs: Record<string, string> } =
     await import(options);
   await build({ ...program, absWorkingDir: root, entryPoints: programs, outdir, splitting: true });
+}
+
+/** Commands that read, ask a server, or compute: none of them supervises a process or keeps the terminal. */
+const answering: ReadonlySet<string> = new Set([
+  'cancel',
+  'devices',
+  'env',
+  'estimate',
+  'jobs',
+  'logs',
+  'migrate',
+  'optimize',
+  'plan',
+  'submit',
+  'users',
+]);
+
+function canShare([name = '']: readonly string[], { onOutput, onStart }: RunOptions): boolean {
+  const isWatched = onOutput !== undefined || onStart !== undefined;
+  return process.env['PLIMSOLL_TEST_TIER'] !== 'all' && answering.has(name) && !isWatched;
+}
+
+/** Processes that have loaded the command. Each runs one call at a time; another starts when all are busy. */
+function commandHosts(program: () => string) {
+  const idle: ChildProcess[] = [];
+  const all: ChildProcess[] = [];
+  const started = async (): Promise<ChildProcess> => {
+    const host = fork(fileURLToPath(new URL('command-host.mjs', import.meta.url)), [program()], {
+      execArgv: [],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    all.push(host);
+    await answerOf(host);
+    return host;
+  };
+  return {
+    async run(argv: readonly string[], { cwd, environment }: RunOptions): Promise<Ended> {
+      const host = idle.pop() ?? (await started());
+      const answer = answerOf(host);
+      host.send({ argv, cwd, environment: cleanEnvironment(environment) });
+      const ended = await answer;
+      if (!isEnded(ended)) throw new Error(`no answer: ${JSON.stringify(ended)}`);
+      idle.push(host);
+      return ended;
+    },
+    end() {
+      for (const host of all) host.kill('SIGKILL');
+    },
+  };
+}
+
+function isEnded(answer: unknown): answer is Ended {
+  return typeof answer === 'object' && answer !== null && 'exitCode' in answer;
+}
+
+function answerOf(host: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const left = (code: number | null) =>
+      reject(new Error(`the command ended its process (${code})`));
+    host.once('exit', left);
+    host.once('message', (answer) => {
+      host.off('exit', left);
+      resolve(answer);
+    });
+  });
 }
 
 function runToEnd(argv: readonly string[], options: RunOptions): Promise<Ended> {

@@ -1,6 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { needsLinux } from '../support/needs.js';
 import { useCommand } from './command.js';
 
 interface Answer {
@@ -51,8 +52,9 @@ describe('plimsoll doctor', () => {
     expect(stdout).toMatch(/\nThis installation works(, with \d+ limitations?)?\.\n$/);
   });
 
-  it.runIf(process.platform === 'linux')(
+  it(
     'exits with 1 when the home cannot be written, and names the way out',
+    needsLinux,
     async () => {
       const environment = { PLIMSOLL_HOME: '/proc/plimsoll' };
       const { stdout, exitCode } = await command.run(['doctor', '--json'], { environment });

@@ -1,12 +1,11 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { needsTorch, tracingPython } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-import { canTrace, tracingPython } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
-const tracing = canTrace('generate() of a config');
 const llama = join(root, 'bench/truth/configs/llama-3.2-1b.json');
 const written = ['--mode', 'generate', '--batch', '4', '--prompt', '512', '--new', '64'];
 
@@ -66,7 +65,10 @@ describe('plimsoll estimate --mode generate', () => {
     expect(JSON.stringify(notes)).toContain('By formula, as it could not be traced');
   });
 
-  it.runIf(tracing)('traces generate() itself: beams, to what an H200 measured', async () => {
+  it('traces generate() itself: beams, to what an H200 measured', {
+    ...needsTorch,
+    tags: 'rest',
+  }, async () => {
     const argv = ['estimate', llama, ...written, '--beams', '4', '--gpu', 'h200', '--json'];
     const { stdout, stderr } = await command.run([...argv, '--python', tracingPython]);
     expect(stderr).toBe('');

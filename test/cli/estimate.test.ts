@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -13,6 +12,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { gpt2TraceFile } from '../../src/estimate/trace/traces-for-tests.js';
 import { readProcess } from '../../src/run/processes/process-table.js';
 import { until } from '../run/running.js';
+import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
 import { type Running, useCommand } from './command.js';
 
@@ -169,14 +169,7 @@ describe('plimsoll estimate, where there is no Python', () => {
   });
 });
 
-const python = join(root, '.venv/bin/python');
-const hasTorch = spawnSync(python, ['-c', 'import torch, transformers']).status === 0;
-if (!hasTorch) {
-  process.stderr.write('Left out: estimates traced in Python, as the .venv here has no torch.\n');
-}
-
-const traced = hasTorch ? describe : undefined;
-traced?.('plimsoll estimate, traced in Python', () => {
+describe('plimsoll estimate, traced in Python', needsTorch, () => {
   it('gives what an H200 measured for the same job', async () => {
     const job = ['--batch', '16', '--seq', '1024', '--precision', 'bf16', '--optimizer', 'sgd'];
     const argv = ['estimate', gpt2, ...job, '--python', python, '--json'];
@@ -216,7 +209,7 @@ traced?.('plimsoll estimate, traced in Python', () => {
     ['def workload(\n', /script-failed: SyntaxError: .*bad\.py:1\)/],
     ['def workload(layers): pass\n', /script-failed: TypeError: .*'layers' \(.*bad\.py\)/],
     ['work = 1\n', /script-no-workload: .*bad\.py does not define a function workload\./],
-  ])('tells the error of %j in one line, with where', async (text, message) => {
+  ])('tells the error of %j in one line, with where', { tags: 'rest' }, async (text, message) => {
     const script = join(command.folder(), 'bad.py');
     writeFileSync(script, `${text}print("hello")\n`);
     const argv = ['estimate', '--script', script, '--python', python];

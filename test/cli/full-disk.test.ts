@@ -12,16 +12,16 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { takeRun } from '../../src/run/store/supervisor-lock.js';
 import { until } from '../run/running.js';
-import { fillDisk, smallDisk } from '../support/small-disk.js';
+import { fillDisk, needsSmallDisk, smallDisk } from '../support/small-disk.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
 
-describe('a disk that runs full under the server', () => {
+describe('a disk that runs full under the server', needsSmallDisk, () => {
   it('refuses what cannot be kept, loses nothing, and recovers', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) return;
+    smallDisk(home.path);
     const { url, ask } = await home.serve();
     const go = join(command.folder(), 'go');
     const wait = `touch '${go}.begun'; until [ -e '${go}' ]; do sleep 0.1; done; echo done; touch '${go}.ended'; exit 3`;
@@ -60,7 +60,7 @@ describe('a disk that runs full under the server', () => {
 
   it('begins a job when there is room, which was accepted just before the disk ran full', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) return;
+    smallDisk(home.path);
     await home.serve();
     const begun = join(command.folder(), 'begun');
     const argv = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `echo x >> '${begun}'; exit 3`];
@@ -80,7 +80,7 @@ describe('a disk that runs full under the server', () => {
 
   it('ends no program that prints; its log says that something is missing', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) return;
+    smallDisk(home.path);
     await home.serve();
     const [printed, go] = [join(command.folder(), 'printed'), join(command.folder(), 'go-on')];
     const loud = `yes step | head -c 8000000 && touch '${printed}'; until [ -e '${go}' ]; do sleep 0.1; done; echo back; exit 3`;
@@ -103,7 +103,7 @@ describe('a disk that runs full under the server', () => {
 
   it('lets every job be cancelled, the one that fills it too, and keeps that over a kill', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) return;
+    smallDisk(home.path);
     const first = await home.serve([], { MAX_CONCURRENT_JOBS: '1' });
     const filled = join(home.path, 'filled');
     const ended = join(command.folder(), 'filler-ended');
@@ -139,11 +139,11 @@ describe('a disk that runs full under the server', () => {
   });
 });
 
-describe('the right to supervise a run, on a full disk', () => {
+describe('the right to supervise a run, on a full disk', needsSmallDisk, () => {
   it('cannot be taken, and leaves no file behind', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plimsoll-full-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    if (!smallDisk(folder)) return;
+    smallDisk(folder);
     fillDisk(folder);
     expect(() => takeRun(folder, '/proc')).toThrow('ENOSPC');
     expect(readdirSync(folder)).toEqual(['filler']);

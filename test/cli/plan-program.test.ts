@@ -3,12 +3,11 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ProgramPlan } from '../../src/plan/programs/plan-program.js';
 import { fakePython } from '../support/fake-python.js';
+import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-import { canTrace, tracingPython as python } from '../support/tracing-python.js';
 import { killWhen, useCommand } from './command.js';
 
 const command = useCommand();
-const tracing = canTrace('plans of traced programs');
 
 const program = ['train_small.py', '--batch-size', '{batch_size}', '--accumulate={accumulation}'];
 
@@ -86,7 +85,7 @@ describe('plimsoll plan -- python train.py', () => {
     expect(exitCode).toBe(130);
   });
 
-  it.runIf(tracing)('traces a real program, and leaves its folder as it was', async () => {
+  it('traces a real program, and leaves its folder as it was', needsTorch, async () => {
     cpSync(
       join(root, 'test/fixtures/programs/train_small.py'),
       join(command.folder(), 'train_small.py'),

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { PlanDocument } from '../../src/plan/answers/answer-plan.js';
-import { canTrace, tracingPython } from '../support/tracing-python.js';
+import { needsTorch, tracingPython } from '../support/needs.js';
 import { useCommand } from './command.js';
 
 const command = useCommand();
@@ -18,7 +18,7 @@ const model = {
   vocab_size: 50_257,
 };
 
-describe.runIf(canTrace('plans of several GPUs'))('plimsoll plan --gpus', () => {
+describe('plimsoll plan --gpus', { ...needsTorch, tags: 'rest' }, () => {
   it('says the same in its settings and in how the GPUs share the training', async () => {
     const asked = '--gpus 4 --batch 12 --seq 32 --memory 900MiB --gpu h200 --train --json';
     const config = join(command.folder(), 'config.json');

@@ -17,14 +17,13 @@ import { listKernelFolder } from '../../src/device/kernel-files.js';
 import { gpt2TraceText } from '../../src/estimate/trace/traces-for-tests.js';
 import { limitOfProcesses, listLimitCgroups } from '../../src/run/limit/cgroup.js';
 import { GiB } from '../../src/units/bytes.js';
-import { canLimitByCgroup, textOf, until } from '../run/running.js';
+import { needsCgroups, textOf, until } from '../run/running.js';
+import { needs, needsRoot, needsTorch, tracingPython } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-import { canTrace, tracingPython } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
-const isRoot = process.getuid?.() === 0;
 /** Accounts of every Linux. */
 const accounts = { nobody: 65_534, daemon: 1 } as const;
 type AccountName = keyof typeof accounts;
@@ -104,106 +103,102 @@ function hasEnded(pid: number): boolean {
 
 const traced = 'The program was traced before its first run.';
 
-describe.runIf(isRoot && canLimitByCgroup())(
-  'a program of another account, submitted with nothing stated',
-  () => {
-    it('is traced as that account, which alone gets what was found', async () => {
-      const { work, script, submit, noted } = await serving();
-      const words = script(`cp "${work}/trace.jsonl" "$2"`);
-      for (const name of ['nobody', 'daemon'] as const) {
-        const need = await submit(name, words);
-        expect([need.basis, need.why]).toEqual(['estimated', expect.stringContaining(traced)]);
-        const uid = String(accounts[name]);
-        const [user, groups, folder, secret, scratch = ''] = noted(name);
-        expect([user, groups, folder, secret]).toEqual([uid, uid, work, 'mine']);
-        expect(scratch).toMatch(/^\/tmp\/plimsoll-trace-/);
-        expect(existsSync(scratch)).toBe(false);
-        expect(cgroupsOf(scratch)).toEqual([]);
-      }
-    });
+describe('a program of another account, submitted with nothing stated', {
+  ...needsRoot,
+  ...needsCgroups,
+}, () => {
+  it('is traced as that account, which alone gets what was found', async () => {
+    const { work, script, submit, noted } = await serving();
+    const words = script(`cp "${work}/trace.jsonl" "$2"`);
+    for (const name of ['nobody', 'daemon'] as const) {
+      const need = await submit(name, words);
+      expect([need.basis, need.why]).toEqual(['estimated', expect.stringContaining(traced)]);
+      const uid = String(accounts[name]);
+      const [user, groups, folder, secret, scratch = ''] = noted(name);
+      expect([user, groups, folder, secret]).toEqual([uid, uid, work, 'mine']);
+      expect(scratch).toMatch(/^\/tmp\/plimsoll-trace-/);
+      expect(existsSync(scratch)).toBe(false);
+      expect(cgroupsOf(scratch)).toEqual([]);
+    }
+  });
 
-    it('waits for the one before it of the same account', async () => {
-      const { work, notes, script, submit } = await serving();
-      const words = script(`mkdir "$NOTES/one" || touch "$NOTES/both"
+  it('waits for the one before it of the same account', async () => {
+    const { work, notes, script, submit } = await serving();
+    const words = script(`mkdir "$NOTES/one" || touch "$NOTES/both"
 sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
-      const needs = await Promise.all([submit('nobody', words), submit('nobody', words)]);
-      expect(needs.map(({ basis }) => basis)).toEqual(['estimated', 'estimated']);
-      expect(existsSync(join(notes, 'both'))).toBe(false);
-    });
+    const both = await Promise.all([submit('nobody', words), submit('nobody', words)]);
+    expect(both.map(({ basis }) => basis)).toEqual(['estimated', 'estimated']);
+    expect(existsSync(join(notes, 'both'))).toBe(false);
+  });
 
-    it('gets nothing to read that its account could not read itself', async () => {
-      const { work, script, submit, noted } = await serving();
-      const hidden = join(work, 'hidden');
-      mkdirSync(hidden, { mode: 0o700 });
-      cpSync(join(work, 'trace.jsonl'), join(hidden, 'trace.jsonl'));
-      const need = await submit('nobody', script(`ln -s "${hidden}/trace.jsonl" "$2"`));
-      expect([need.basis, need.why]).toEqual(['unknown', expect.stringContaining('left no trace')]);
-      // What it left behind is removed as its account: links are not followed.
-      expect(existsSync(join(hidden, 'trace.jsonl'))).toBe(true);
-      expect(existsSync(noted('nobody')[4] ?? '')).toBe(false);
-    });
+  it('gets nothing to read that its account could not read itself', async () => {
+    const { work, script, submit, noted } = await serving();
+    const hidden = join(work, 'hidden');
+    mkdirSync(hidden, { mode: 0o700 });
+    cpSync(join(work, 'trace.jsonl'), join(hidden, 'trace.jsonl'));
+    const need = await submit('nobody', script(`ln -s "${hidden}/trace.jsonl" "$2"`));
+    expect([need.basis, need.why]).toEqual(['unknown', expect.stringContaining('left no trace')]);
+    // What it left behind is removed as its account: links are not followed.
+    expect(existsSync(join(hidden, 'trace.jsonl'))).toBe(true);
+    expect(existsSync(noted('nobody')[4] ?? '')).toBe(false);
+  });
 
-    it('fills no memory of the server with what it calls a trace', async () => {
-      const { work, script, submit } = await serving();
-      // Lines that a trace may have, and far too many of them.
-      const line = JSON.stringify(['c', 'x'.repeat(1000)]);
-      const endless = `{ head -n 1 "${work}/trace.jsonl"; yes '${line}' | head -n 200000; } > "$2"`;
-      // However long this machine takes to write them.
-      const need = await submit('nobody', script(endless), '--estimate-timeout', '600');
-      expect(need.basis).toBe('unknown');
-      expect(need.why).toContain('It could not be traced: The trace is larger than 128 MiB.');
-    });
+  it('fills no memory of the server with what it calls a trace', async () => {
+    const { work, script, submit } = await serving();
+    // Lines that a trace may have, and far too many of them.
+    const line = JSON.stringify(['c', 'x'.repeat(1000)]);
+    const endless = `{ head -n 1 "${work}/trace.jsonl"; yes '${line}' | head -n 200000; } > "$2"`;
+    // However long this machine takes to write them.
+    const need = await submit('nobody', script(endless), '--estimate-timeout', '600');
+    expect(need.basis).toBe('unknown');
+    expect(need.why).toContain('It could not be traced: The trace is larger than 128 MiB.');
+  });
 
-    it('is ended with all that it started when its time is over, or the server is killed', async () => {
-      const { notes, server, script, submit, noted } = await serving();
-      const words = script('setsid sleep 1000 & echo $! > "$NOTES/away"\nexec sleep 1000');
-      const need = await submit('nobody', words, '--estimate-timeout', '10');
-      expect(need.why).toContain('The trace took longer than 10 s and was ended.');
-      const away = Number(readFileSync(join(notes, 'away'), 'utf8'));
-      expect(hasEnded(away)).toBe(true);
-      expect(cgroupsOf(noted('nobody')[4] ?? '')).toEqual([]);
+  it('is ended with all that it started when its time is over, or the server is killed', async () => {
+    const { notes, server, script, submit, noted } = await serving();
+    const words = script('setsid sleep 1000 & echo $! > "$NOTES/away"\nexec sleep 1000');
+    const need = await submit('nobody', words, '--estimate-timeout', '10');
+    expect(need.why).toContain('The trace took longer than 10 s and was ended.');
+    const away = Number(readFileSync(join(notes, 'away'), 'utf8'));
+    expect(hasEnded(away)).toBe(true);
+    expect(cgroupsOf(noted('nobody')[4] ?? '')).toEqual([]);
 
-      rmSync(join(notes, 'away'));
-      const stays = script(
-        'echo $$ > "$NOTES/pid.new"; mv "$NOTES/pid.new" "$NOTES/pid"\nexec sleep 1000',
-      );
-      const waiting = submit('nobody', stays).catch(() => undefined);
-      const pid = await until(() =>
-        existsSync(join(notes, 'pid'))
-          ? Number(readFileSync(join(notes, 'pid'), 'utf8'))
-          : undefined,
-      );
-      server.kill('SIGKILL');
-      await until(() => (hasEnded(pid) ? true : undefined));
-      await waiting;
-      // Two empty folders stay: its own, and one in the kernel's tree.
-      const scratch = noted('nobody')[4] ?? '';
-      const left = cgroupsOf(scratch);
-      expect(left).toHaveLength(1);
-      // A cgroup can be removed when the last of its processes is gone, and not only the one above.
-      const inUse = () => left.some((folder) => limitOfProcesses(folder).pids().length > 0);
-      await until(() => (inUse() ? undefined : true));
-      for (const folder of [scratch, ...left]) rmdirSync(folder);
-    });
-
-    // The shell is without the rights that setpriv still has when it starts it.
-    const asNobody = ['--reuid=65534', '--regid=65534', '--clear-groups', 'sh', '-c'];
-    const canRun = () => {
-      const first: string = 'setpriv';
-      const words = [...asNobody, '"$0" -c "import torch"', tracingPython];
-      return spawnSync(first, words, { cwd: '/' }).status === 0;
-    };
-    it.runIf(canTrace('programs of other accounts that are traced') && isRoot && canRun())(
-      'is really traced with its own rights',
-      async () => {
-        const { work, submit } = await serving();
-        cpSync(join(root, 'test/fixtures/programs/train_small.py'), join(work, 'train_small.py'));
-        const words = [tracingPython, 'train_small.py', '--batch-size', '64'];
-        const need = await submit('nobody', words, '--estimate-timeout', '600');
-        expect([need.basis, need.why]).toEqual(['estimated', expect.stringContaining(traced)]);
-        expect(need.bytes).toBeGreaterThan(0.5 * GiB);
-        expect(need.bytes).toBeLessThan(2 * GiB);
-      },
+    rmSync(join(notes, 'away'));
+    const stays = script(
+      'echo $$ > "$NOTES/pid.new"; mv "$NOTES/pid.new" "$NOTES/pid"\nexec sleep 1000',
     );
-  },
-);
+    const waiting = submit('nobody', stays).catch(() => undefined);
+    const pid = await until(() =>
+      existsSync(join(notes, 'pid')) ? Number(readFileSync(join(notes, 'pid'), 'utf8')) : undefined,
+    );
+    server.kill('SIGKILL');
+    await until(() => (hasEnded(pid) ? true : undefined));
+    await waiting;
+    // Two empty folders stay: its own, and one in the kernel's tree.
+    const scratch = noted('nobody')[4] ?? '';
+    const left = cgroupsOf(scratch);
+    expect(left).toHaveLength(1);
+    // A cgroup can be removed when the last of its processes is gone, and not only the one above.
+    const inUse = () => left.some((folder) => limitOfProcesses(folder).pids().length > 0);
+    await until(() => (inUse() ? undefined : true));
+    for (const folder of [scratch, ...left]) rmdirSync(folder);
+  });
+
+  // The shell is without the rights that setpriv still has when it starts it.
+  const asNobody = ['--reuid=65534', '--regid=65534', '--clear-groups', 'sh', '-c'];
+  const find = '"$0" -c "from importlib.util import find_spec; exit(not find_spec(\'torch\'))"';
+  const canRun = () =>
+    spawnSync('setpriv', [...asNobody, find, tracingPython], { cwd: '/' }).status === 0;
+  it('is really traced with its own rights', {
+    ...needs(canRun(), 'a .venv that every account can read'),
+    ...needsTorch,
+  }, async () => {
+    const { work, submit } = await serving();
+    cpSync(join(root, 'test/fixtures/programs/train_small.py'), join(work, 'train_small.py'));
+    const words = [tracingPython, 'train_small.py', '--batch-size', '64'];
+    const need = await submit('nobody', words, '--estimate-timeout', '600');
+    expect([need.basis, need.why]).toEqual(['estimated', expect.stringContaining(traced)]);
+    expect(need.bytes).toBeGreaterThan(0.5 * GiB);
+    expect(need.bytes).toBeLessThan(2 * GiB);
+  });
+});

@@ -2,13 +2,12 @@ import { chmodSync, cpSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../src/units/bytes.js';
+import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-import { canTrace, tracingPython as python } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
-const tracing = canTrace('jobs whose programs are traced');
 
 /** A server with a simulated GPU of 24 GiB, of which nothing is used. */
 async function servingGpu() {
@@ -51,7 +50,7 @@ describe('plimsoll submit -- python train.py, with nothing stated', () => {
     expect(bad.stderr).toContain('--estimate-timeout');
   });
 
-  it.runIf(tracing)('reserves what a real trace found, and keeps the answer', async () => {
+  it('reserves what a real trace found, and keeps the answer', needsTorch, async () => {
     const { home } = await servingGpu();
     const folder = command.folder();
     cpSync(join(root, 'test/fixtures/programs/train_small.py'), join(folder, 'train_small.py'));

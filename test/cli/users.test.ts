@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../run/running.js';
+import { needsRoot } from '../support/needs.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
@@ -104,79 +105,76 @@ describe('users of a real server', () => {
     }
   });
 
-  it.runIf(process.getuid?.() === 0)(
-    'have jobs run as their Unix account, and never as root by accident',
-    async () => {
-      const home = useHome(command);
-      const work = mkdtempSync(join(tmpdir(), 'plimsoll-nobody-'));
-      onTestFinished(() => rmSync(work, { recursive: true, force: true }));
-      chmodSync(work, 0o777);
-      const serving = await home.serve([], { USE_GPU: 'false', SECRET_OF_ROOT: 'secret' });
-      const added = async (name: string, ...argv: readonly string[]): Promise<string> => {
-        const { stdout } = await home.run(['users', 'add', name, ...argv, '--json']);
-        const { token }: Answer = JSON.parse(stdout);
-        return token;
-      };
-      const submit = (token: string, program: string, env: Readonly<Record<string, string>> = {}) =>
-        fetch(`${serving.url}/jobs`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-          body: JSON.stringify({
-            command: ['sh', '-c', program],
-            cwd: work,
-            memoryBytes: 64 * 1024 * 1024,
-            gpus: 0,
-            env,
-          }),
-        });
-      const ofNobody = await added('ada', '--account', 'nobody');
-      const trap = join(work, 'mv');
-      writeFileSync(trap, `#!/bin/sh\nid -u > ${work}/trap\n`, { mode: 0o755 });
-      const answer = await submit(
-        ofNobody,
-        'id -u; id -ru; id -G; pwd; echo "$HOME $USER [$SECRET_OF_ROOT] $MINE"; cat /proc/self/cgroup; : > made; env | grep -c PLIMSOLL_BRIDGE',
-        { MINE: 'mine', PATH: `${work}:${process.env['PATH']}`, LD_PRELOAD: '' },
-      );
-      expect(answer.status).toBe(201);
-      const ended = await until(async () => {
-        const job: {
-          state: string;
-          reason: string;
-          attempts: readonly { limit: { by: string } }[];
-        } = JSON.parse(await (await serving.ask('/jobs/1')).text());
-        return ['succeeded', 'failed'].includes(job.state) ? job : undefined;
-      });
-      const log = await (await serving.ask('/jobs/1/log')).text();
-      const nobody = execFileSync('id', ['-u', 'nobody'], { encoding: 'utf8' }).trim();
-      const groups = execFileSync('id', ['-G', 'nobody'], { encoding: 'utf8' }).trim();
-      expect(log.split('\n').slice(0, 4)).toEqual([nobody, nobody, groups, work]);
-      expect(log).toContain('nobody [] mine\n');
-      // Its memory is limited by the same cgroup as any other job's.
-      const [attempt] = ended.attempts;
-      if (attempt?.limit.by.startsWith('cgroup')) expect(log).toContain('-job1-1');
-      expect(statSync(join(work, 'made')).uid).toBe(Number(nobody));
-      // No shell of root looked for its programs where the job said.
-      expect(existsSync(join(work, 'trap'))).toBe(false);
-      expect(ended).toMatchObject({ state: 'succeeded' });
-
-      const without = await submit(await added('bob'), 'id -u');
-      expect([without.status, await without.text()]).toEqual([
-        403,
-        expect.stringContaining('no-account'),
-      ]);
-      const unknown = await submit(await added('eve', '--account', 'no-such-account'), 'id -u');
-      expect(unknown.status).toBe(403);
-      const script = await fetch(`${serving.url}/estimate`, {
+  it('have jobs run as their Unix account, and never as root by accident', needsRoot, async () => {
+    const home = useHome(command);
+    const work = mkdtempSync(join(tmpdir(), 'plimsoll-nobody-'));
+    onTestFinished(() => rmSync(work, { recursive: true, force: true }));
+    chmodSync(work, 0o777);
+    const serving = await home.serve([], { USE_GPU: 'false', SECRET_OF_ROOT: 'secret' });
+    const added = async (name: string, ...argv: readonly string[]): Promise<string> => {
+      const { stdout } = await home.run(['users', 'add', name, ...argv, '--json']);
+      const { token }: Answer = JSON.parse(stdout);
+      return token;
+    };
+    const submit = (token: string, program: string, env: Readonly<Record<string, string>> = {}) =>
+      fetch(`${serving.url}/jobs`, {
         method: 'POST',
-        headers: { authorization: `Bearer ${ofNobody}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ script: '/tmp/x.py' }),
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          command: ['sh', '-c', program],
+          cwd: work,
+          memoryBytes: 64 * 1024 * 1024,
+          gpus: 0,
+          env,
+        }),
       });
-      expect([script.status, await script.text()]).toEqual([
-        403,
-        expect.stringContaining('not-as-root'),
-      ]);
-    },
-  );
+    const ofNobody = await added('ada', '--account', 'nobody');
+    const trap = join(work, 'mv');
+    writeFileSync(trap, `#!/bin/sh\nid -u > ${work}/trap\n`, { mode: 0o755 });
+    const answer = await submit(
+      ofNobody,
+      'id -u; id -ru; id -G; pwd; echo "$HOME $USER [$SECRET_OF_ROOT] $MINE"; cat /proc/self/cgroup; : > made; env | grep -c PLIMSOLL_BRIDGE',
+      { MINE: 'mine', PATH: `${work}:${process.env['PATH']}`, LD_PRELOAD: '' },
+    );
+    expect(answer.status).toBe(201);
+    const ended = await until(async () => {
+      const job: {
+        state: string;
+        reason: string;
+        attempts: readonly { limit: { by: string } }[];
+      } = JSON.parse(await (await serving.ask('/jobs/1')).text());
+      return ['succeeded', 'failed'].includes(job.state) ? job : undefined;
+    });
+    const log = await (await serving.ask('/jobs/1/log')).text();
+    const nobody = execFileSync('id', ['-u', 'nobody'], { encoding: 'utf8' }).trim();
+    const groups = execFileSync('id', ['-G', 'nobody'], { encoding: 'utf8' }).trim();
+    expect(log.split('\n').slice(0, 4)).toEqual([nobody, nobody, groups, work]);
+    expect(log).toContain('nobody [] mine\n');
+    // Its memory is limited by the same cgroup as any other job's.
+    const [attempt] = ended.attempts;
+    if (attempt?.limit.by.startsWith('cgroup')) expect(log).toContain('-job1-1');
+    expect(statSync(join(work, 'made')).uid).toBe(Number(nobody));
+    // No shell of root looked for its programs where the job said.
+    expect(existsSync(join(work, 'trap'))).toBe(false);
+    expect(ended).toMatchObject({ state: 'succeeded' });
+
+    const without = await submit(await added('bob'), 'id -u');
+    expect([without.status, await without.text()]).toEqual([
+      403,
+      expect.stringContaining('no-account'),
+    ]);
+    const unknown = await submit(await added('eve', '--account', 'no-such-account'), 'id -u');
+    expect(unknown.status).toBe(403);
+    const script = await fetch(`${serving.url}/estimate`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ofNobody}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ script: '/tmp/x.py' }),
+    });
+    expect([script.status, await script.text()]).toEqual([
+      403,
+      expect.stringContaining('not-as-root'),
+    ]);
+  });
 
   it('are all there when many commands add them at once', async () => {
     const home = useHome(command);

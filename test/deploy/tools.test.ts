@@ -2,7 +2,8 @@ import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, type TestOptions } from 'vitest';
+import { needs } from '../support/needs.js';
 import { deployFolder, deployText } from './deploy-files.js';
 
 /** The tools that know these files best; where one is missing, the rest is still checked. */
@@ -24,11 +25,8 @@ function run(command: string, ...args: readonly string[]): SpawnSyncReturns<stri
   return spawnSync(command, args, { encoding: 'utf8', cwd: folder });
 }
 
-/** Undefined where it is not installed, said on stderr. */
-function describeWith(tool: keyof typeof tools): typeof describe | undefined {
-  if (spawnSync(tool, tools[tool]).status === 0) return describe;
-  process.stderr.write(`Left out: what ${tool} says of the files in deploy/; it is not here.\n`);
-  return undefined;
+function needsTool(tool: keyof typeof tools): TestOptions {
+  return needs(spawnSync(tool, tools[tool]).status === 0, tool);
 }
 
 it('has a test for every alert', () => {
@@ -39,7 +37,22 @@ it('has a test for every alert', () => {
   expect(named(deployText('alerts.test.yml'), 'alertname')).toEqual(alerts);
 });
 
-describeWith('promtool')?.('promtool', () => {
+it('expects the words that the alerts have', () => {
+  const descriptions = (name: string) =>
+    [...deployText(name).matchAll(/description: >-\n((?: {12,}\S.*\n)+)/g)].map(([, text = '']) =>
+      text.trim().split(/\s+/).join(' '),
+    );
+  for (const name of ['alerts', 'exporter-alerts']) {
+    const written = new Set(descriptions(`${name}.yml`));
+    const expected = descriptions(`${name}.test.yml`);
+    expect(expected.length).toBeGreaterThan(0);
+    // With a template in it, only promtool can say how it reads.
+    const isPlain = (text: string) => !/\d/.test(text);
+    expect(expected.filter((text) => isPlain(text) && !written.has(text))).toEqual([]);
+  }
+});
+
+describe('promtool', needsTool('promtool'), () => {
   it.each(['alerts', 'exporter-alerts'])('finds no fault with %s, and they fire', (name) => {
     const checked = run('promtool', 'check', 'rules', join(deployFolder, `${name}.yml`));
     expect(checked.stderr).toBe('');
@@ -59,7 +72,7 @@ describeWith('promtool')?.('promtool', () => {
   });
 });
 
-describeWith('systemd-analyze')?.('systemd-analyze', () => {
+describe('systemd-analyze', needsTool('systemd-analyze'), () => {
   it.each(['plimsoll.service', 'plimsoll-exporter.service'])('finds no fault with %s', (name) => {
     const home = join(folder, 'usr/local/bin');
     mkdirSync(home, { recursive: true });
@@ -78,7 +91,7 @@ describeWith('systemd-analyze')?.('systemd-analyze', () => {
   });
 });
 
-describeWith('caddy')?.('caddy', () => {
+describe('caddy', needsTool('caddy'), () => {
   it('can read its file', () => {
     const file = join(deployFolder, 'Caddyfile');
     const { status, stdout } = run('caddy', 'adapt', '--config', file, '--adapter', 'caddyfile');

@@ -1,10 +1,11 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import koffi from 'koffi';
+import { needs } from '../support/needs.js';
 
 const source = fileURLToPath(new URL('./fake-nvml.c', import.meta.url));
 
@@ -33,20 +34,11 @@ export interface FakeNvml {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Whether a C compiler is there to build it with; where it is not, that is said once. */
-export const hasCompiler = ((): boolean => {
-  try {
-    if (process.platform !== 'win32') {
-      execFileSync('cc', ['--version'], { stdio: 'ignore' });
-      return true;
-    }
-  } catch {
-    // Told below.
-  }
-  // oxlint-disable-next-line no-console
-  console.warn('Left out: tests against a fake NVML library, which need a C compiler named cc.');
-  return false;
-})();
+/** For tests that load the fake library. */
+export const needsCompiler = needs(
+  process.platform !== 'win32' && spawnSync('cc', ['--version']).status === 0,
+  'a C compiler named cc',
+);
 
 /** Compiles the fake library into a folder of its own, so that each copy has its own state. */
 export async function buildFakeNvml(switches: readonly FakeSwitch[] = []): Promise<FakeNvml> {

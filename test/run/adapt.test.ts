@@ -3,11 +3,10 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/types.js';
 import { useCommand } from '../cli/command.js';
-import { canTrace, tracingPython } from '../support/tracing-python.js';
+import { needsTorch, tracingPython } from '../support/needs.js';
 import { canLimitByCgroup } from './running.js';
 
 const command = useCommand();
-const hasTorch = canTrace('a training loop under run --adapt');
 const isCgroup = canLimitByCgroup();
 // Node and torch reserve more than a gigabyte of addresses before they do anything.
 const [memory, batch] = isCgroup ? ['256MiB', 64] : ['3GiB', 512];
@@ -73,7 +72,6 @@ from plimsoll.trainers import after_failure
 LIMIT = int(os.environ["PLIMSOLL_MEMORY_BYTES"])
 batch = int(sys.argv[sys.argv.index("--batch-size") + 1])
 
-
 class Card:
     peak = 0
 
@@ -89,7 +87,6 @@ class Card:
     def peak_bytes(self):
         return self.peak
 
-
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -102,7 +99,6 @@ class Model(torch.nn.Module):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 MiB.")
         logits = self.layer(x)
         return logits, torch.nn.functional.cross_entropy(logits, y)
-
 
 card, model = Card(), Model()
 after_failure.gauge_of = lambda: card
@@ -156,7 +152,7 @@ describe('run --adapt, at a real limit', () => {
     );
   });
 
-  it.runIf(hasTorch)('starts a training loop of PyTorch again', async () => {
+  it('starts a training loop of PyTorch again', { ...needsTorch, tags: 'rest' }, async () => {
     write('train.py', trainer);
     const options = ['--batch-size', String(torchBatch), '--grad-accum', '1'];
     const words = [tracingPython, 'train.py', ...options];
@@ -165,22 +161,22 @@ describe('run --adapt, at a real limit', () => {
     expect(printed).toContain(`trained with ${size} x ${accumulation}`);
   });
 
-  it.runIf(hasTorch)(
-    'comes to the right batch at once where the failed loop can tell',
-    async () => {
-      write('card.py', onCard);
-      const words = [tracingPython, 'card.py', '--batch-size', '32', '--grad-accum', '1'];
-      const { report, printed } = await adapted(torchMemory, words);
-      expect(report.attempts.map(({ settings }) => settings.batch_size)).toEqual([32, 4]);
-      const sizes = report.attempts[0]?.measuredSizes?.map(({ microbatch }) => microbatch);
-      expect(sizes).toEqual([1, 2, 4]);
-      expect(report.attempts[0]?.rungs[0]?.why).toMatch(
-        /^32 did not fit; measured after it failed: .* a sample, so 5 fit under .*; now 4 x 8/,
-      );
-      expect(printed).toContain('torch.OutOfMemoryError: CUDA out of memory');
-      expect(printed).toContain('trained with 4');
-    },
-  );
+  it('comes to the right batch at once where the failed loop can tell', {
+    ...needsTorch,
+    tags: 'rest',
+  }, async () => {
+    write('card.py', onCard);
+    const words = [tracingPython, 'card.py', '--batch-size', '32', '--grad-accum', '1'];
+    const { report, printed } = await adapted(torchMemory, words);
+    expect(report.attempts.map(({ settings }) => settings.batch_size)).toEqual([32, 4]);
+    const sizes = report.attempts[0]?.measuredSizes?.map(({ microbatch }) => microbatch);
+    expect(sizes).toEqual([1, 2, 4]);
+    expect(report.attempts[0]?.rungs[0]?.why).toMatch(
+      /^32 did not fit; measured after it failed: .* a sample, so 5 fit under .*; now 4 x 8/,
+    );
+    expect(printed).toContain('torch.OutOfMemoryError: CUDA out of memory');
+    expect(printed).toContain('trained with 4');
+  });
 
   it('says what it looked for where nothing tells the batch', async () => {
     write('other.yaml', 'size: 4\n');

@@ -1,22 +1,14 @@
 import { spawn } from 'node:child_process';
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { killQuietly } from '../../src/run/processes/end-tree.js';
 import { readProcesses } from '../../src/run/processes/process-table.js';
 import { cleanEnvironment, useCommand } from '../cli/command.js';
+import { needsOtherAccounts } from '../support/needs.js';
 import { until } from './running.js';
 
 const command = useCommand();
-const isRoot = process.getuid?.() === 0;
 /** The account `nobody`, on every Linux. */
 const nobody = 65_534;
 let mark = 0;
@@ -82,49 +74,48 @@ function start(account: 'own' | 'nobody', line: string, wrap: readonly string[] 
   return { pid: child.pid ?? 0, ended };
 }
 
-/** Where the project lies in a folder of root's alone, no other account can run it. */
-const mayEnter = (folder: string): boolean =>
-  (statSync(folder).mode & 0o001) !== 0 && (folder === '/' || mayEnter(dirname(folder)));
+const accounts = [
+  ['own', {}],
+  ['nobody', needsOtherAccounts],
+] as const;
 
-const accounts =
-  isRoot && mayEnter(import.meta.dirname) ? (['own', 'nobody'] as const) : (['own'] as const);
+for (const [account, needed] of accounts)
+  describe(`a process that hides from its run, account: ${account}`, needed, () => {
+    it('is gone when the run has ended', async () => {
+      const seconds = newMark();
+      const line = `${daemon(seconds)}; until pgrep -f '^sleep ${seconds}' >/dev/null; do :; done`;
+      expect(await start(account, line).ended).toBe(0);
+      expect(sleepers(seconds)).toEqual([]);
+    });
 
-describe.each(accounts)('a process that hides from its run, account: %s', (account) => {
-  it('is gone when the run has ended', async () => {
-    const seconds = newMark();
-    const line = `${daemon(seconds)}; until pgrep -f '^sleep ${seconds}' >/dev/null; do :; done`;
-    expect(await start(account, line).ended).toBe(0);
-    expect(sleepers(seconds)).toEqual([]);
-  });
+    it('is gone when the run was cancelled', async () => {
+      const seconds = newMark();
+      const run = start(account, `${daemon(seconds)}; exec sleep 600`);
+      await until(() => (sleepers(seconds).length > 0 ? true : undefined));
+      process.kill(run.pid, 'SIGTERM');
+      expect(await run.ended).toBe(128 + 15);
+      expect(sleepers(seconds)).toEqual([]);
+    });
 
-  it('is gone when the run was cancelled', async () => {
-    const seconds = newMark();
-    const run = start(account, `${daemon(seconds)}; exec sleep 600`);
-    await until(() => (sleepers(seconds).length > 0 ? true : undefined));
-    process.kill(run.pid, 'SIGTERM');
-    expect(await run.ended).toBe(128 + 15);
-    expect(sleepers(seconds)).toEqual([]);
-  });
-
-  it('is gone though it forks again and again, each time with its parent ended', async () => {
-    const seconds = newMark();
-    // No list of processes is read fast enough to see a link: each makes the file anew. It ends after
-    // some minutes, so that a failure leaves no chain for ever.
-    const chain = `import os, sys, time
+    it('is gone though it forks again and again, each time with its parent ended', async () => {
+      const seconds = newMark();
+      // No list of processes is read fast enough to see a link: each makes the file anew. It ends after
+      // some minutes, so that a failure leaves no chain for ever.
+      const chain = `import os, sys, time
 end = time.time() + 300
 while time.time() < end:
     if os.fork(): os._exit(0)
     time.sleep(0.001)
     open(sys.argv[1], "w").close()`;
-    const file = `/tmp/plimsoll-chain-${seconds}`;
-    const one = `env -i setsid python3 -c '${chain}' ${file} </dev/null >/dev/null 2>&1`;
-    const line = `${one}; ${one}; until [ -e ${file} ]; do sleep 0.1; done; exit 3`;
-    expect(await start(account, line).ended).toBe(3);
-    rmSync(file, { force: true });
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(existsSync(file)).toBe(false);
+      const file = `/tmp/plimsoll-chain-${seconds}`;
+      const one = `env -i setsid python3 -c '${chain}' ${file} </dev/null >/dev/null 2>&1`;
+      const line = `${one}; ${one}; until [ -e ${file} ]; do sleep 0.1; done; exit 3`;
+      expect(await start(account, line).ended).toBe(3);
+      rmSync(file, { force: true });
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(existsSync(file)).toBe(false);
+    });
   });
-});
 
 describe('orphans of a run', () => {
   it('are taken off the list of processes when they end', async () => {

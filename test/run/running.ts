@@ -4,6 +4,10 @@ import { findCgroup } from '../../src/device/host/cgroup-memory.js';
 import { makeLimitCgroup, removeCgroup } from '../../src/run/limit/cgroup.js';
 import { killQuietly } from '../../src/run/processes/end-tree.js';
 import { hasVariable, readProcesses } from '../../src/run/processes/process-table.js';
+import { needs } from '../support/needs.js';
+
+/** For tests of limits by cgroups. Where none can be made, the address space is limited instead. */
+export const needsCgroups = needs(canLimitByCgroup(), 'cgroups that can be written');
 
 /** Whether a limit can be set here by a cgroup; where not, the address space is limited. */
 export function canLimitByCgroup(): boolean {

@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { useCommand } from '../cli/command.js';
 import { useHome } from '../cli/served.js';
+import { needsRoot } from '../support/needs.js';
 import { runIds, until } from './running.js';
 
 const command = useCommand();
@@ -48,7 +49,7 @@ print(os.getuid(), answer["microbatch"], os.environ.get("PLIMSOLL_RUN_DIR"))
 line.close()
 `;
 
-describe.runIf(process.getuid?.() === 0)('a step in a job of another account', () => {
+describe('a step in a job of another account', needsRoot, () => {
   it('is told by its supervisor what to do, over a socket that no third account opens', async () => {
     const home = useHome(command);
     const folder = mkdtempSync(join(tmpdir(), 'plimsoll-account-'));

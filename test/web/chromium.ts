@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 import { afterAll, beforeAll } from 'vitest';
+import { needs } from '../support/needs.js';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -11,14 +12,10 @@ const chromiumPath = (process.env['PATH'] ?? '')
   .flatMap((folder) => names.map((name) => join(folder, name)))
   .find(isProgram);
 
-/** Says what is not tested where there is no browser; answers whether there is one. */
-export function hasChromium(what: string): boolean {
-  if (chromiumPath !== undefined) return true;
-  process.stderr.write(
-    `Left out: ${what}, as there is no Chromium here (looked for ${names.join(', ')}).\n`,
-  );
-  return false;
-}
+export const needsChromium = needs(
+  chromiumPath !== undefined,
+  `Chromium on the PATH (${names.join(', ')})`,
+);
 
 /** A real browser for the tests of a file; open pages with `newPage`. */
 export function useChromium(): { browser: () => Browser } {

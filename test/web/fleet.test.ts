@@ -4,13 +4,11 @@ import { fleetOf } from '../../src/fleet/fleet.js';
 import { madeAnswers } from '../../src/fleet/made-fleet-for-tests.js';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { useFakeServer } from './fake-server.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const thereIsABrowser = hasChromium('the fleet in the dashboard');
-
-describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
+describe('the fleet of 1,000 nodes with 8 GPUs', needsChromium, () => {
   const moments = [0, 1, 2, 3].map((minute) => 1_767_225_600_000 + minute * 60_000);
   const fleet = fleetOf({
     epochMs: Date.now(),
@@ -50,7 +48,7 @@ describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
     expect(await row.count()).toBe(1);
   });
 
-  it('draws few of its rows, scrolls to the last, and is searched', async () => {
+  it('draws few of its rows, scrolls to the last, and is searched', { tags: 'rest' }, async () => {
     const page = await open();
     await page.evaluate('scrollTo(0, document.body.scrollHeight)');
     const last = () => page.locator('.node-row').last().getAttribute('aria-rowindex');
@@ -66,7 +64,9 @@ describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
     await page.getByText('No node is like that.').waitFor();
   });
 
-  it('is whole on a desk and a phone, in light and dark, for axe-core too', async () => {
+  it('is whole on a desk and a phone, in light and dark, for axe-core too', {
+    tags: 'rest',
+  }, async () => {
     const page = await open({ viewport: { width: 1440, height: 900 } });
     expect(await audit(page)).toEqual([]);
     expect(await axeViolations(page)).toEqual([]);
@@ -74,7 +74,7 @@ describe.runIf(thereIsABrowser)('the fleet of 1,000 nodes with 8 GPUs', () => {
   });
 });
 
-describe.runIf(thereIsABrowser)('the fleet of a server without a Prometheus', () => {
+describe('the fleet of a server without a Prometheus', needsChromium, () => {
   const server = useFakeServer({ jobs: 1 });
   const { browser } = useChromium();
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { useServed } from './served.js';
 import { openPage } from './watched-page.js';
 
@@ -51,7 +51,7 @@ for (let more = 0; more < 8; more++) { step(++number, 4); await pause(); }
 line.end();
 `;
 
-describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', () => {
+describe('jobs on the dashboard', needsChromium, () => {
   const served = useServed();
   const { browser } = useChromium();
   let close: (() => Promise<void>) | undefined;
@@ -136,9 +136,10 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     await again.page.getByText('live', { exact: true }).waitFor();
   });
 
-  it('are sent from the form, run out of memory, and come back before one’s eyes', async () => {
+  it('are sent from the form, run out of memory, and come back before one’s eyes', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('');
-    await page.getByText('No jobs yet.').waitFor();
     await page.getByRole('navigation').getByRole('link', { name: 'New job' }).click();
     await submit(page, {
       Command: `"${process.execPath}" --max-old-space-size=64 train.mjs {batch_size}`,
@@ -165,7 +166,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
       .waitFor();
   });
 
-  it('say what their memory held when it ran out', async () => {
+  it('say what their memory held when it ran out', { tags: 'rest' }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" die.mjs`,
@@ -188,7 +189,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     expect(await row.locator('.recovered').count()).toBe(0);
   });
 
-  it('show throughput, memory and loss over their steps, with each recovery', async () => {
+  it('show throughput, memory and loss over their steps, with each recovery', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" steps.mjs`,
@@ -214,7 +217,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     expect(marks.filter((mark) => mark.startsWith('smaller-microbatch: '))).toHaveLength(3);
   });
 
-  it('are cancelled after a question, from the list and from their page', async () => {
+  it('are cancelled after a question, from the list and from their page', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     const command = `"${process.execPath}" wait.mjs`;
     await page.getByText('Environment', { exact: true }).click();
@@ -252,7 +257,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     await page.getByRole('row', { name: /again/ }).locator('.state.cancelled').waitFor();
   });
 
-  it('are refused at the field that is wrong, by the page and by the server', async () => {
+  it('are refused at the field that is wrong, by the page and by the server', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, { Command: 'python "open', Memory: 'lots' });
     const command = page.getByLabel('Command');
@@ -267,7 +274,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     await page.getByText('The field cwd is "here".').waitFor();
   });
 
-  it('are still there after the server was killed, and the page finds back by itself', async () => {
+  it('are still there after the server was killed, and the page finds back by itself', {
+    tags: 'rest',
+  }, async () => {
     const page = await open('#/submit');
     await submit(page, {
       Command: `"${process.execPath}" wait.mjs`,
@@ -290,7 +299,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     await expect.poll(() => state.innerText()).toBe('cancelled');
   });
 
-  it('are estimated and planned in a form', async () => {
+  it('are estimated and planned in a form', { tags: 'rest' }, async () => {
     const page = await open('#/estimate');
     await page.getByRole('button', { name: 'Estimate' }).click();
     await page.getByText('Name a model.').waitFor();

@@ -2,19 +2,18 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { contrast } from './contrast.js';
 import { useFakeServer } from './fake-server.js';
 import { keyboardFaults } from './keyboard.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const thereIsABrowser = hasChromium('how the dashboard looks and is used');
 /** Not with `waitForFunction`: the policy of the page lets no text become code. */
 async function until(page: Page, condition: string): Promise<void> {
   await expect.poll(() => page.evaluate<boolean>(condition)).toBe(true);
 }
 
-describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () => {
+describe('the dashboard with 8 GPUs and 10,000 jobs', needsChromium, () => {
   const server = useFakeServer({ jobs: 10_000 });
   const { browser } = useChromium();
   let opened: WatchedPage | undefined;
@@ -51,7 +50,7 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
       .waitFor();
   });
 
-  it('lists all jobs, draws few of them, and scrolls to the last', async () => {
+  it('lists all jobs, draws few of them, and scrolls to the last', { tags: 'rest' }, async () => {
     const page = await open();
     await until(
       page,
@@ -66,7 +65,7 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     expect(await rows.count()).toBeLessThan(80);
   });
 
-  it('is narrowed by state and searched', async () => {
+  it('is narrowed by state and searched', { tags: 'rest' }, async () => {
     const page = await open();
     await page.getByRole('radio', { name: /^waiting/ }).check({ force: true });
     // More than five of them, and no others: before the jobs have come there is none.
@@ -84,7 +83,7 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     await page.getByText('No job is like that.').waitFor();
   });
 
-  it('is used with the keyboard alone', async () => {
+  it('is used with the keyboard alone', { tags: 'rest' }, async () => {
     const page = await open();
     await page.locator('a[data-row]').first().waitFor();
     await page.keyboard.press('Tab');
@@ -120,65 +119,80 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     }
   });
 
-  it.each(['light', 'dark'] as const)('follows a %s system, and its own switch', async (scheme) => {
-    const page = await open('', { colorScheme: scheme });
-    const theme = () => page.evaluate<string>('document.documentElement.dataset.theme');
-    const ground = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
-    expect(await theme()).toBe(scheme);
-    const before = await ground();
-    const other = scheme === 'light' ? 'dark' : 'light';
-    await page.emulateMedia({ colorScheme: other });
-    await expect.poll(theme).toBe(other);
-    expect(await ground()).not.toBe(before);
-    for (const expected of ['light', 'dark', other]) {
+  it.each(['light', 'dark'] as const)(
+    'follows a %s system, and its own switch',
+    { tags: 'rest' },
+    async (scheme) => {
+      const page = await open('', { colorScheme: scheme });
+      const theme = () => page.evaluate<string>('document.documentElement.dataset.theme');
+      const ground = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+      expect(await theme()).toBe(scheme);
+      const before = await ground();
+      const other = scheme === 'light' ? 'dark' : 'light';
+      await page.emulateMedia({ colorScheme: other });
+      await expect.poll(theme).toBe(other);
+      expect(await ground()).not.toBe(before);
+      for (const expected of ['light', 'dark', other]) {
+        await page.keyboard.press('t');
+        expect(await theme()).toBe(expected);
+      }
       await page.keyboard.press('t');
-      expect(await theme()).toBe(expected);
-    }
-    await page.keyboard.press('t');
-    await page.reload();
-    expect(await theme()).toBe('light');
-  });
+      await page.reload();
+      expect(await theme()).toBe('light');
+    },
+  );
 
-  it.each(['light', 'dark'])('has colours that can be read, in %s', async (scheme) => {
-    const page = await open('', { colorScheme: scheme === 'dark' ? 'dark' : 'light' });
-    const colour = (name: string) =>
-      page.evaluate<string>(
-        `getComputedStyle(document.documentElement).getPropertyValue('--${name}').trim()`,
-      );
-    const poor: string[] = [];
-    const check = async (text: string, ground: string, least: number) => {
-      const found = contrast(await colour(text), await colour(ground));
-      if (found < least) poor.push(`${text} on ${ground}: ${found.toFixed(2)}`);
-    };
-    for (const text of ['ink', 'soft', 'water', 'good', 'accent', 'warning', 'critical']) {
-      for (const ground of ['ground', 'card']) await check(text, ground, 4.5);
-    }
-    await check('soft', 'chip', 4.5);
-    await check('ink', 'chip', 4.5);
-    await check('on-mark', 'critical', 4.5);
-    await check('edge', 'ground', 3);
-    for (let hue = 0; hue < 10; hue++) await check(`hue-${hue}`, 'card', 3);
-    expect(poor).toEqual([]);
-  });
+  it.each(['light', 'dark'])(
+    'has colours that can be read, in %s',
+    { tags: 'rest' },
+    async (scheme) => {
+      const page = await open('', { colorScheme: scheme === 'dark' ? 'dark' : 'light' });
+      const colour = (name: string) =>
+        page.evaluate<string>(
+          `getComputedStyle(document.documentElement).getPropertyValue('--${name}').trim()`,
+        );
+      const poor: string[] = [];
+      const check = async (text: string, ground: string, least: number) => {
+        const found = contrast(await colour(text), await colour(ground));
+        if (found < least) poor.push(`${text} on ${ground}: ${found.toFixed(2)}`);
+      };
+      for (const text of ['ink', 'soft', 'water', 'good', 'accent', 'warning', 'critical']) {
+        for (const ground of ['ground', 'card']) await check(text, ground, 4.5);
+      }
+      await check('soft', 'chip', 4.5);
+      await check('ink', 'chip', 4.5);
+      await check('on-mark', 'critical', 4.5);
+      await check('edge', 'ground', 3);
+      for (let hue = 0; hue < 10; hue++) await check(`hue-${hue}`, 'card', 3);
+      expect(poor).toEqual([]);
+    },
+  );
 
-  it.each([
-    ['', 1440],
-    ['', 360],
-    ['#/job/9000', 1280],
-    ['#/job/9000', 360],
-    ['#/submit', 1280],
-    ['#/submit', 360],
-    ['#/plan', 360],
-    ['#/estimate', 1280],
-    ['#/compare', 360],
-  ])('has names, order and room: %s at %i px', async (hash, width) => {
+  const faultsAt = async (hash: string, width: number) => {
     const page = await open(hash, { viewport: { width, height: 800 } });
     if (hash.startsWith('#/job')) {
       await page.getByRole('heading', { name: 'What happened' }).waitFor();
       await page.getByRole('heading', { name: 'Changes of the environment' }).waitFor();
     }
     if (hash === '') await page.locator('a[data-row]').first().waitFor();
-    expect(await audit(page)).toEqual([]);
+    return audit(page);
+  };
+  it.each([
+    ['', 1440],
+    ['#/job/9000', 360],
+    ['#/submit', 360],
+    ['#/plan', 360],
+    ['#/estimate', 1280],
+    ['#/compare', 360],
+  ])('has names, order and room: %s at %i px', async (hash, width) => {
+    expect(await faultsAt(hash, width)).toEqual([]);
+  });
+  it.each([
+    ['', 360],
+    ['#/job/9000', 1280],
+    ['#/submit', 1280],
+  ])('has names, order and room: %s at %i px', { tags: 'rest' }, async (hash, width) => {
+    expect(await faultsAt(hash, width)).toEqual([]);
   });
 
   /** The first job in a state, as the server lists it. */
@@ -239,13 +253,17 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     ],
   ];
 
-  it.each(views)('stands the rules of axe-core and the Tab key: %s', async (name, go) => {
-    const page = await open();
-    await go(page);
-    expect(await axeViolations(page)).toEqual([]);
-    // A dialog keeps the focus to itself.
-    if (name !== 'the sheet of keys') expect(await keyboardFaults(page)).toEqual([]);
-  });
+  it.each(views)(
+    'stands the rules of axe-core and the Tab key: %s',
+    { tags: 'rest' },
+    async (name, go) => {
+      const page = await open();
+      await go(page);
+      expect(await axeViolations(page)).toEqual([]);
+      // A dialog keeps the focus to itself.
+      if (name !== 'the sheet of keys') expect(await keyboardFaults(page)).toEqual([]);
+    },
+  );
 
   it('says that a job or a page is not there', async () => {
     const page = await open('#/job/999999');
@@ -256,7 +274,18 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
   });
 });
 
-describe.runIf(thereIsABrowser)('the dashboard of a server with a token', () => {
+describe('the dashboard of a server without jobs', { ...needsChromium, tags: 'rest' }, () => {
+  const server = useFakeServer({ jobs: 0 });
+  const { browser } = useChromium();
+
+  it('says that there are none yet', async () => {
+    const { page, close } = await openPage(browser(), `${server.url()}/`);
+    await expect.poll(() => page.getByText('No jobs yet.').count()).toBe(1);
+    await close();
+  });
+});
+
+describe('the dashboard of a server with a token', needsChromium, () => {
   const token = 'a-token-that-is-long-enough-for-anyone';
   const server = useFakeServer({ jobs: 5, token });
   const { browser } = useChromium();

@@ -21,7 +21,7 @@ import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { GiB } from '../../src/units/bytes.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 
 const version = '1.2.3';
 const phone = { width: 390, height: 844 };
@@ -79,7 +79,7 @@ const pages = {
     }),
 };
 
-describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a phone', () => {
+describe('reports on a phone', needsChromium, () => {
   const { browser } = useChromium();
 
   it.each(Object.entries(pages))(
@@ -98,13 +98,17 @@ describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a pho
     },
   );
 
-  it.each(Object.entries(pages))('%s has names, order and contrast', async (_, make) => {
-    const page = await browser().newPage();
-    await page.setContent(await make());
-    const found = await axeViolations(page);
-    await page.close();
-    expect(found).toEqual([]);
-  });
+  it.each(Object.entries(pages))(
+    '%s has names, order and contrast',
+    { tags: 'rest' },
+    async (_, make) => {
+      const page = await browser().newPage();
+      await page.setContent(await make());
+      const found = await axeViolations(page);
+      await page.close();
+      expect(found).toEqual([]);
+    },
+  );
 
   it('over ranks has a name beside each figure, and columns whose names can be read', async () => {
     const page = await browser().newPage({ viewport: { width: 500, height: 900 } });

@@ -11,10 +11,10 @@ import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { audit } from './audit.js';
 import { axeViolations } from './axe.js';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { openPage } from './watched-page.js';
 
-describe.runIf(hasChromium('the page of a snapshot'))('the page of a snapshot', () => {
+describe('the page of a snapshot', needsChromium, () => {
   const { browser } = useChromium();
   const folder = mkdtempSync(join(tmpdir(), 'plimsoll-snapshot-page-'));
   const file = join(folder, 'leak.html');
@@ -61,7 +61,7 @@ describe.runIf(hasChromium('the page of a snapshot'))('the page of a snapshot', 
     await close();
   });
 
-  it('works with the keyboard alone, and says which axis it has', async () => {
+  it('works with the keyboard alone, and says which axis it has', { tags: 'rest' }, async () => {
     const { page, close } = await open({ width: 1280, height: 900 });
     await page.focus('#time');
     await page.keyboard.press('ArrowRight');
@@ -90,7 +90,7 @@ describe.runIf(hasChromium('the page of a snapshot'))('the page of a snapshot', 
     await close();
   });
 
-  it('is as wide as a phone, with names, order and contrast', async () => {
+  it('is as wide as a phone, with names, order and contrast', { tags: 'rest' }, async () => {
     const { page, close } = await open({ width: 390, height: 844 });
     await page.locator('#stack-list button').first().click();
     await page.locator('#frames').waitFor();

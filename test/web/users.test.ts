@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { hasChromium, useChromium } from './chromium.js';
+import { needsChromium, useChromium } from './chromium.js';
 import { useServed } from './served.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-describe.runIf(hasChromium('the page of a user and of a viewer'))('the page', () => {
+describe('the page', needsChromium, () => {
   const served = useServed();
   const { browser } = useChromium();
   const opened: WatchedPage[] = [];

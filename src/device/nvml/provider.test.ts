@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { buildFakeNvml, type FakeNvml, hasCompiler } from '../../../test/fake-nvml/build.js';
+import { buildFakeNvml, type FakeNvml, needsCompiler } from '../../../test/fake-nvml/build.js';
 import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
@@ -34,10 +34,7 @@ describe('nvml without a driver', () => {
   });
 });
 
-// Without a compiler there is no fake library to run against; building it says so once.
-if (hasCompiler) describeFakeDriver();
-
-function describeFakeDriver(): void {
+describe('with a fake driver', needsCompiler, () => {
   let fake: FakeNvml;
   let tree: FakeTree;
   let provider: DeviceProvider;
@@ -346,7 +343,7 @@ function describeFakeDriver(): void {
       aged.close();
     });
   });
-}
+});
 
 async function listed(provider: DeviceProvider): Promise<readonly Device[]> {
   return (await provider.list()).devices;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../../../test/run/running.js';
-import { fillDisk, smallDisk } from '../../../test/support/small-disk.js';
+import { fillDisk, needsSmallDisk, smallDisk } from '../../../test/support/small-disk.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import type { RunNews, RunOrder } from '../types.js';
 import { LocalRun } from './local-run.js';
@@ -15,7 +15,7 @@ function runOnSmallDisk() {
   onTestFinished(() => {
     for (const folder of [home, elsewhere]) rmSync(folder, { recursive: true, force: true });
   });
-  if (!smallDisk(home)) return undefined;
+  smallDisk(home);
   const clock = createVirtualClock();
   const begun = join(elsewhere, 'begun');
   const news: RunNews[] = [];
@@ -55,17 +55,16 @@ function runOnSmallDisk() {
 }
 
 /** An hour of looks. */
-async function hourOfLooks({ run, clock }: NonNullable<ReturnType<typeof runOnSmallDisk>>) {
+async function hourOfLooks({ run, clock }: ReturnType<typeof runOnSmallDisk>) {
   for (let minute = 0; minute < 60; minute++) {
     run.look();
     await clock.advance(60);
   }
 }
 
-describe('a run that is to begin while the disk is full', () => {
+describe('a run that is to begin while the disk is full', needsSmallDisk, () => {
   it('waits for room however long that takes, and begins then', async () => {
     const made = runOnSmallDisk();
-    if (made === undefined) return;
     const filler = fillDisk(made.home);
     await hourOfLooks(made);
     expect(made.news).toEqual([]);
@@ -77,7 +76,6 @@ describe('a run that is to begin while the disk is full', () => {
 
   it('is over at once when it is stopped', async () => {
     const made = runOnSmallDisk();
-    if (made === undefined) return;
     fillDisk(made.home);
     made.run.look();
     made.run.stop();

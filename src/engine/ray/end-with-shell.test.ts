@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { needsLinux } from '../../../test/support/needs.js';
 import { nodeRunVariable } from '../node/supervise-run.js';
 import { endWithShell } from './end-with-shell.js';
 
@@ -24,21 +25,20 @@ function homeOfRun(): string {
 
 const ended = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null;
 
-it.runIf(process.platform === 'linux')(
-  'ends what is left of a run whose shell was killed, and of no other',
-  async () => {
-    const [home, over] = [homeOfRun(), homeOfRun()];
-    const shells = [begun('/none'), begun('/none')];
-    const left = begun(home);
-    const other = begun(over);
-    endWithShell(shells[0]?.pid ?? 0, home);
-    endWithShell(shells[1]?.pid ?? 0, over);
-    // A run that ended by itself has removed its folder.
-    rmSync(over, { recursive: true });
-    for (const shell of shells) shell.kill('SIGKILL');
-    await expect.poll(() => existsSync(home), { timeout: limitMs }).toBe(false);
-    await expect.poll(() => ended(left), { timeout: limitMs }).toBe(true);
-    expect(ended(other)).toBe(false);
-  },
-  2 * limitMs,
-);
+it('ends what is left of a run whose shell was killed, and of no other', {
+  ...needsLinux,
+  timeout: 2 * limitMs,
+}, async () => {
+  const [home, over] = [homeOfRun(), homeOfRun()];
+  const shells = [begun('/none'), begun('/none')];
+  const left = begun(home);
+  const other = begun(over);
+  endWithShell(shells[0]?.pid ?? 0, home);
+  endWithShell(shells[1]?.pid ?? 0, over);
+  // A run that ended by itself has removed its folder.
+  rmSync(over, { recursive: true });
+  for (const shell of shells) shell.kill('SIGKILL');
+  await expect.poll(() => existsSync(home), { timeout: limitMs }).toBe(false);
+  await expect.poll(() => ended(left), { timeout: limitMs }).toBe(true);
+  expect(ended(other)).toBe(false);
+});

@@ -18,6 +18,7 @@ import {
   endAllWith,
   leftCgroups,
   livingWith,
+  needsCgroups,
   runIds,
   until,
 } from '../../../test/run/running.js';
@@ -454,8 +455,7 @@ describe('a run whose files were removed', () => {
 });
 
 describe('a job that forks without end', () => {
-  it('is gone after it was cancelled, with its limit', async () => {
-    if (!canLimitByCgroup()) return;
+  it('is gone after it was cancelled, with its limit', needsCgroups, async () => {
     const pids = join(folder, 'pids');
     // Each forks the next and ends: no list of all processes ever holds the newest.
     const program = script(

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { canTrace, tracingPython } from '../../../test/support/tracing-python.js';
+import { hasTorch, needsTorch, tracingPython } from '../../../test/support/needs.js';
 import { optimizers, precisions } from '../../estimate/types.js';
 import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
@@ -39,11 +39,9 @@ const anySettings: fc.Arbitrary<PlanSettings> = fc.record({
   zero: fc.constantFrom(...zeroStages),
 });
 
-const hasLibraries = canTrace('lines to paste, run with their libraries');
-
 function inPython(program: string, input = ''): string {
   const { stdout, stderr, status } = spawnSync(
-    hasLibraries ? tracingPython : 'python3',
+    hasTorch ? tracingPython : 'python3',
     ['-W', 'ignore', '-c', program],
     {
       input,
@@ -119,7 +117,7 @@ describe('lines to paste', () => {
   });
 });
 
-describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
+describe('lines to paste, run with the libraries', { ...needsTorch, tags: 'rest' }, () => {
   let printed: string[] = [];
   beforeAll(() => {
     const model = 'import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(4, 4))';
@@ -265,43 +263,38 @@ describe('what several GPUs share', () => {
     expect(shardingFormat('accelerate', copies)).not.toContain('main_process_ip');
   });
 
-  it.runIf(hasLibraries)(
-    'is code for torchrun that shards each layer of a model, whatever it is called',
-    () => {
-      const one = { ...shared, parallel: { ...shared.parallel, gpus: 1 } };
-      const code = (shardingFormat('torchrun', one) ?? '')
-        .replace(/torch\.cuda\.set_device.*\n/, '')
-        .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
-      const small = 'n_layer=3, n_embd=8, n_head=2, vocab_size=16, n_positions=8';
-      const program = [
-        'from transformers import GPT2Config, GPT2LMHeadModel',
-        `model = GPT2LMHeadModel(GPT2Config(${small}))`,
-        code,
-        'print(*(type(layer).__name__ for layer in model.transformer.h), type(model).__name__)',
-      ].join('\n');
-      expect(inPython(program).trim().split('\n').at(-1)).toBe(
-        'FSDPGPT2Block FSDPGPT2Block FSDPGPT2Block FSDPGPT2LMHeadModel',
-      );
-    },
-    600_000,
-  );
+  it('is code for torchrun that shards each layer of a model, whatever it is called', {
+    ...needsTorch,
+    tags: 'rest',
+  }, () => {
+    const one = { ...shared, parallel: { ...shared.parallel, gpus: 1 } };
+    const code = (shardingFormat('torchrun', one) ?? '')
+      .replace(/torch\.cuda\.set_device.*\n/, '')
+      .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
+    const small = 'n_layer=3, n_embd=8, n_head=2, vocab_size=16, n_positions=8';
+    const program = [
+      'from transformers import GPT2Config, GPT2LMHeadModel',
+      `model = GPT2LMHeadModel(GPT2Config(${small}))`,
+      code,
+      'print(*(type(layer).__name__ for layer in model.transformer.h), type(model).__name__)',
+    ].join('\n');
+    expect(inPython(program).trim().split('\n').at(-1)).toBe(
+      'FSDPGPT2Block FSDPGPT2Block FSDPGPT2Block FSDPGPT2LMHeadModel',
+    );
+  });
 
-  it.runIf(hasLibraries)(
-    'is read by accelerate, and by TrainingArguments',
-    () => {
-      const files = [shared, copies].map((one) => shardingFormat('accelerate', one));
-      const seen = 'print(args.fsdp_plugin_args["reshard_after_forward"], args.fsdp_config)';
-      const args = (shardingFormat('trainer', shared) ?? '').replace('    bf16=True,\n', '');
-      const program = [launched, args, seen].join('\n');
-      const lines = inPython(program, JSON.stringify({ files })).trim().split('\n');
-      expect(lines.slice(0, 2)).toEqual([
-        '16 2 HOST:29500 true 2 false true bf16',
-        '4 1 None None None None None bf16',
-      ]);
-      expect(lines[2]).toMatch(/^False .*'activation_checkpointing': True/);
-    },
-    600_000,
-  );
+  it('is read by accelerate, and by TrainingArguments', { ...needsTorch, tags: 'rest' }, () => {
+    const files = [shared, copies].map((one) => shardingFormat('accelerate', one));
+    const seen = 'print(args.fsdp_plugin_args["reshard_after_forward"], args.fsdp_config)';
+    const args = (shardingFormat('trainer', shared) ?? '').replace('    bf16=True,\n', '');
+    const program = [launched, args, seen].join('\n');
+    const lines = inPython(program, JSON.stringify({ files })).trim().split('\n');
+    expect(lines.slice(0, 2)).toEqual([
+      '16 2 HOST:29500 true 2 false true bf16',
+      '4 1 None None None None None bf16',
+    ]);
+    expect(lines[2]).toMatch(/^False .*'activation_checkpointing': True/);
+  });
 });
 
 describe('the framework of a project', () => {

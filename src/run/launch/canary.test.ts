@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../../../test/run/running.js';
+import { needsLinux } from '../../../test/support/needs.js';
 import { readProcess, readProcesses } from '../processes/process-table.js';
 import { startCanary } from './canary.js';
 
@@ -7,7 +8,7 @@ function children(): readonly number[] {
   return readProcesses('/proc').flatMap(({ pid, parent }) => (parent === process.pid ? pid : []));
 }
 
-describe.runIf(process.platform === 'linux')('the canary', () => {
+describe('the canary', needsLinux, () => {
   function started() {
     const before = children();
     const canary = startCanary();

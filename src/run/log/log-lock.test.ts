@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.js';
+import { needsLinux } from '../../../test/support/needs.js';
 import { type Libc, loadLibc } from '../launch/libc.js';
 import { pumpToLog } from '../launch/pump-to-log.js';
 import { addToLog } from './log-lock.js';
@@ -74,7 +75,7 @@ function linesOf(log: string, word: string): readonly string[] {
     .filter((line) => line.startsWith(word));
 }
 
-describe.runIf(process.platform === 'linux')('the lock of a log', () => {
+describe('the lock of a log', needsLinux, () => {
   it('keeps notes of another process and moved output from overwriting each other', async () => {
     const log = join(folder, 'both');
     const adding = spawn(process.execPath, [join(folder, 'notes.mjs'), log, String(notes)], {

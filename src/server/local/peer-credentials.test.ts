@@ -3,6 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { needsLinux } from '../../../test/support/needs.js';
 import { openPeerReader } from './peer-credentials.js';
 
 /** What the server sees of a connection, while it is open. */
@@ -26,7 +27,7 @@ async function seen(
   return found;
 }
 
-describe.runIf(process.platform === 'linux')('openPeerReader', () => {
+describe('openPeerReader', needsLinux, () => {
   it('tells the account of a process that connects to a local socket', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plimsoll-peer-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

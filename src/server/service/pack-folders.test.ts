@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { needsLinux } from '../../../test/support/needs.js';
 import { takeRun } from '../../run/store/supervisor-lock.js';
 import { clearPackFolders, keptLists, packFolder } from './pack-folders.js';
 
@@ -23,7 +24,7 @@ function datedAt(path: string, seconds: number): void {
   utimesSync(path, seconds, seconds);
 }
 
-describe.runIf(process.platform === 'linux')('the folders of packed lists', () => {
+describe('the folders of packed lists', needsLinux, () => {
   it('are kept for the last lists of a host, and for those that go on', () => {
     const child = spawn(process.execPath, ['-e', 'setInterval(Date, 9e8)']);
     try {
