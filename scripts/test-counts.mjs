@@ -37,7 +37,7 @@ export function closingLines({ counts, parts, seconds, failed, seed }) {
   const names = parts.map(({ name }) => name);
   return [
     ...leftOut.map((line) => `Left out: ${line}`),
-    ...(sum('otherTier') === 0 ? [] : [`${sum('otherTier')} tests run in test:all.`]),
+    ...(sum('otherTier') === 0 ? [] : [`${sum('otherTier')} tests belong to the other tier.`]),
     `Slowest files: ${slowest.map(timed).join(', ')}.`,
     `Time of each part: ${parts.map(timed).join(', ')}; in all ${timeOf(seconds)}.`,
     `Order of files and tests: PLIMSOLL_TEST_SEED=${seed}.`,
@@ -68,14 +68,16 @@ export default class CountsReporter {
 
   onTestRunEnd(modules, unhandledErrors) {
     const { outputFile, tagsFilter = [] } = this.#vitest.config;
-    const counts = countsOf(modules, { withRest: tagsFilter.length === 0 });
+    const counts = countsOf(modules, tagsFilter[0]);
     counts.failed += unhandledErrors.length;
     writeFileSync(outputFile, JSON.stringify(counts));
   }
 }
 
 /** @returns {Counts} */
-function countsOf(modules, { withRest }) {
+function countsOf(modules, filter) {
+  const isOther = ({ tags }) =>
+    filter !== undefined && (filter === restTag) !== tags.includes(restTag);
   const counts = { passed: 0, failed: 0, leftOut: [], otherTier: 0, files: [] };
   for (const module of modules) {
     const tests = [...module.children.allTests()];
@@ -85,7 +87,7 @@ function countsOf(modules, { withRest }) {
     // A file that breaks outside of its tests, such as in a hook, counts as one failure.
     counts.failed += failed === 0 && module.state() === 'failed' ? 1 : failed;
     for (const test of tests.filter((_, at) => states[at] === 'skipped')) {
-      if (!withRest && test.tags.includes(restTag)) counts.otherTier += 1;
+      if (isOther(test)) counts.otherTier += 1;
       else if (!isBroken(test.parent)) counts.leftOut.push(`${nameOf(test)}: ${reasonOf(test)}`);
     }
     const { setupDuration, collectDuration, duration } = module.diagnostic();

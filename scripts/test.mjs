@@ -1,5 +1,6 @@
 // `npm test`: all the set-up, then every check. All of them run even when an early one fails.
-// `npm run test:all`: the same with the tests that `npm test` leaves to it, then the parts that take long.
+// `npm run test:all`: the same with the tests that `npm test` leaves to it, then the parts that take long;
+// `npm run test:all -- --rest`, after `npm test`: what that left, and nothing twice.
 // `npm run test:ts` leaves out the tests in Python, and what they need installed.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { ensureVenv } from './python-venv.mjs';
@@ -8,7 +9,7 @@ import { root, run, script, tool } from './steps.mjs';
 import { closingLines, readCounts, restTag } from './test-counts.mjs';
 
 const asked = new Set(process.argv.slice(2));
-const all = asked.has('--all');
+const tier = asked.has('--rest') ? 'rest' : asked.has('--all') ? 'all' : 'first';
 const seed = Number(process.env.PLIMSOLL_TEST_SEED ?? Date.now() % 2 ** 31);
 const pythonFolders = ['python', 'bench', 'examples', 'scripts', 'test'];
 
@@ -17,7 +18,7 @@ const { FORCE_COLOR: _, ...rest } = process.env;
 const env = {
   ...(process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' }),
   PLIMSOLL_TEST_SEED: String(seed),
-  ...(all ? { PLIMSOLL_TEST_TIER: 'all' } : {}),
+  ...(tier === 'first' ? {} : { PLIMSOLL_TEST_TIER: 'all' }),
 };
 
 /** Slurm and Prometheus are unpacked from packages of Debian; the nodes of Slurm make device files. */
@@ -33,7 +34,7 @@ await runParts([
   { name: 'build', what: 'library, command and page', command: script('build.mjs') },
 ]);
 // Those that need no Python run while the .venv is made.
-const checking = runParts(checks());
+const checking = tier === 'rest' ? undefined : runParts(checks());
 const { python, installSeconds, leftOut, failed: notInstalled } = await makingVenv;
 if (installSeconds !== undefined)
   console.log(`Made .venv in ${installSeconds} s, beside these checks.`);
@@ -41,14 +42,14 @@ if (installSeconds !== undefined)
 // longest and begin first; what they print is shown when they are done.
 const inPython = python === undefined ? [] : [begin(testsInPython(python))];
 await checking;
-if (python !== undefined) await runParts(checksOfPython(python));
+if (python !== undefined && tier !== 'rest') await runParts(checksOfPython(python));
 for (const { part, ended } of [begin(testsInTypeScript()), ...inPython]) {
   console.log(`${part.name} (${part.what})`);
   const { output } = await ended;
   process.stdout.write(output);
 }
-if (all) await runParts(longParts());
-if (all && !canMakeClusters) {
+if (tier !== 'first') await runParts(longParts());
+if (tier !== 'first' && !canMakeClusters) {
   const why = 'they need Debian or Ubuntu, and the user root';
   counts.push({ ...readCounts(''), failed: 0, leftOut: [`test/engines: ${why}`] });
 }
@@ -117,8 +118,12 @@ function checksOfPython(program) {
 
 function testsInTypeScript() {
   const report = `${root}build/vitest.json`;
-  const tier = all ? [] : [`--tags-filter=!${restTag}`];
-  const command = tool('vitest', 'run', ...tier, ...countedIn(report));
+  const filters = {
+    first: [`--tags-filter=!${restTag}`],
+    all: [],
+    rest: [`--tags-filter=${restTag}`],
+  };
+  const command = tool('vitest', 'run', ...filters[tier], ...countedIn(report));
   return { name: 'tests', what: 'vitest', command, show: true, report };
 }
 
@@ -132,7 +137,7 @@ function testsInPython(program) {
   return {
     name: 'python',
     what: 'unittest: the tests in python/tests',
-    command: [program, ['-W', 'ignore', ...words, ...(all ? ['--all'] : [])]],
+    command: [program, ['-W', 'ignore', ...words, ...(tier === 'first' ? [] : [`--${tier}`])]],
     report,
   };
 }

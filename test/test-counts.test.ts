@@ -61,6 +61,7 @@ function run(folder: string, words: readonly string[]): Counts {
 describe('the counts of vitest', () => {
   let first: Counts;
   let all: Counts;
+  let rest: Counts;
   beforeAll(() => {
     const folder = mkdtempSync(join(tmpdir(), 'plimsoll-counts-'));
     for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
@@ -70,6 +71,7 @@ describe('the counts of vitest', () => {
     writeFileSync(join(folder, 'vitest.config.js'), config);
     first = run(folder, ['--tags-filter=!rest']);
     all = run(folder, []);
+    rest = run(folder, ['--tags-filter=rest']);
     return () => rmSync(folder, { recursive: true });
   });
 
@@ -91,6 +93,8 @@ describe('the counts of vitest', () => {
 
   it('keep those of the second tier apart', () => {
     expect([first.otherTier, all.otherTier]).toEqual([3, 0]);
+    expect(first.passed + rest.passed).toBe(all.passed);
+    expect(rest.leftOut).toEqual(['all-rest.test.ts > is there and not ready: it gives no reason']);
   });
 
   it('have the seconds of each file', () => {
@@ -143,7 +147,7 @@ describe('the last lines of a run', () => {
     expect(closingLines({ ...given, counts: [typescript, python] })).toEqual([
       'Left out: a.b: needs a GPU',
       'Left out: b.test.ts > b: needs Linux',
-      '6 tests run in test:all.',
+      '6 tests belong to the other tier.',
       'Slowest files: test_long 1 min 15 s, 8.test.ts 8 s, 7.test.ts 7 s, 6.test.ts 6 s, 5.test.ts 5 s, 4.test.ts 4 s, 3.test.ts 3 s, 2.test.ts 2 s, 1.test.ts 1 s, test_short 0 s.',
       'Time of each part: lint 3 s; in all 2 min 10 s.',
       'Order of files and tests: PLIMSOLL_TEST_SEED=7.',
