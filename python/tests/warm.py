@@ -169,6 +169,7 @@ def _end(server, folder, starter):
     server.stdout.close()
     server.wait()
     with contextlib.suppress(OSError):
+        # The server removed it, unless it could not start.
         os.rmdir(folder)
 
 
@@ -341,6 +342,8 @@ class _Server:
         if self.tracer:
             for address in self.addresses:
                 os.unlink(address)
+            # Also where the one that started it was killed.
+            os.rmdir(os.path.dirname(self.addresses[0]))
             with contextlib.suppress(OSError):
                 os.waitpid(self.tracer, 0)
 
