@@ -174,6 +174,11 @@ describe('hostile files', () => {
   const whole = pickle(snapshotDict([segment], [event, { ...event, addr: 2n ** 60n }]));
   const made = (code: readonly number[]) => Uint8Array.from([0x80, 4].concat(code, 0x2e));
   const text = (word: string) => [...new TextEncoder().encode(word)];
+  /** A snapshot before which some opcodes leave a value that is thrown away. */
+  const spliced = (code: readonly number[]) => {
+    const body = pickle(snapshotDict([segment], []), 3).subarray(2);
+    return Uint8Array.from([0x80, 3, ...code, 0x30, ...body]);
+  };
 
   it.each([
     ['GLOBAL', [0x63, ...text('os\nsystem\n')]],
@@ -228,6 +233,34 @@ describe('hostile files', () => {
     for (let at = 0; at < times; at += 1) bytes.set(before, 2 + at * before.length);
     bytes.fill(after[0] ?? 0x2e, 2 + times * before.length, bytes.length - 1);
     expect(codeOf(bytes)).toBe(expected);
+  });
+
+  it.each([
+    ['as many lists inside of lists as may be', 1000, 'read'],
+    ['one more', 1001, 'snapshot-limit'],
+  ])('reads %s', (_, depth, expected) => {
+    const closed = [
+      ...Array.from({ length: depth }, () => 0x28),
+      ...Array.from({ length: depth }, () => 0x6c),
+    ];
+    // The value is thrown away: only how it is nested counts.
+    expect(codeOf(spliced(closed))).toBe(expected);
+  });
+
+  it('closes a mark once', () => {
+    expect(codeOf(spliced([0x28, 0x6c, 0x6c]))).toBe('bad-snapshot');
+    expect(codeOf(spliced([0x28, 0x6c, 0x28, 0x6c, 0x30]))).toBe('read');
+  });
+
+  it.each([
+    [-1, 'bad-snapshot'],
+    [0, 'read'],
+  ])('wants a frame to end before the next begins: %i bytes off', (off, expected) => {
+    const body = pickle(snapshotDict([segment], []), 3).subarray(2);
+    const frame = (length: number) => [0x95, length & 255, length >> 8, 0, 0, 0, 0, 0, 0];
+    // NONE and POP in a frame of their own, then the rest in another.
+    const bytes = [0x80, 4, ...frame(2 - off), 0x4e, 0x30, ...frame(body.length), ...body];
+    expect(codeOf(Uint8Array.from(bytes))).toBe(expected);
   });
 
   it('refuses what is no pickle, and protocols it does not know', () => {

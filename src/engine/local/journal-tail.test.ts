@@ -56,6 +56,21 @@ describe('JournalTail', () => {
   });
 });
 
+describe('JournalTail before an entry of a newer version', () => {
+  it('refuses it at each look, and reads on from there once it is known', () => {
+    const tail = new JournalTail(path);
+    const newer = JSON.stringify({ schema: 99, type: 'stopped', at: 'now', signal: 'X' });
+    writeFileSync(path, `${stopped('A')}\n`);
+    expect(tail.read()).toHaveLength(1);
+    appendFileSync(path, `${stopped('B')}\n${newer}\n`);
+    expect(() => tail.read()).toThrow(expect.objectContaining({ code: 'newer-file' }));
+    expect(() => tail.read()).toThrow(expect.objectContaining({ code: 'newer-file' }));
+    const known = newer.replace('99', '1 ');
+    writeFileSync(path, `${stopped('A')}\n${stopped('B')}\n${known}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'B' }, { signal: 'X' }]);
+  });
+});
+
 describe('parseEntry', () => {
   it('takes nothing for an entry that is none', () => {
     fc.assert(

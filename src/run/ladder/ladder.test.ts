@@ -220,10 +220,17 @@ describe('climb', () => {
   it('uses sizes of earlier attempts only where all else was the same', () => {
     const earlier = [attempt(4, 2 * GiB, false), attempt(8, 3 * GiB, false)];
     expect(climb({ ...input, earlier })?.settings.batch_size).toBe(16);
-    const other = { ...settings, checkpointing: true };
-    expect(climb({ ...input, settings: other, earlier })?.settings.batch_size).toBe(16);
     expect(climb({ ...input, earlier })?.why).toContain('1.0 GiB and 256 MiB a sample');
-    expect(climb({ ...input, settings: other, earlier })?.why).toContain('needed more than');
+    for (const changed of [
+      { checkpointing: true },
+      { precision: 'bf16' },
+      { offload: true },
+      { device: 'gpu:1' },
+    ]) {
+      const next = climb({ ...input, settings: { ...settings, ...changed }, earlier });
+      expect(next?.settings.batch_size).toBe(16);
+      expect(next?.why, Object.keys(changed)[0]).toContain('needed more than');
+    }
   });
 });
 

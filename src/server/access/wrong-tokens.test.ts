@@ -34,6 +34,11 @@ describe('wrong tokens', () => {
     expect(clock.waiting).toBe(2);
     await clock.advance(1);
     expect(await Promise.all(held)).toEqual([true, true]);
+    // Those that were answered leave their places to the next.
+    const next = [wrong.add('a'), wrong.add('a')];
+    expect(clock.waiting).toBe(2);
+    await clock.advance(1);
+    expect(await Promise.all(next)).toEqual([true, true]);
   });
 
   it('are remembered of so many addresses, and the table does not grow for ever', async () => {
