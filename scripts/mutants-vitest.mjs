@@ -1,0 +1,59 @@
+// Which tests Stryker runs, and which mutants it tries: both for scripts/mutants.mjs, which names them
+// in the environment.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
+import { defineConfig } from 'vitest/config';
+
+/** The seed of the samples: the same mutants are tried each time. */
+export const seed = 37;
+
+export default defineConfig({
+  test: {
+    include: (process.env.MUTANTS_TESTS ?? 'none').split(','),
+    setupFiles: ['test/support/property-seed.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 20_000 } },
+  },
+});
+
+/** Tells a mutant from all others as long as its file does not change. */
+export function keyOf({ fileName, mutatorName, location: { start, end }, replacement }) {
+  const path = fileName.slice(fileName.lastIndexOf('/src/') + 1);
+  const place = `${start.line}:${start.column}-${end.line}:${end.column}`;
+  return [path, place, mutatorName, replacement].join(' ');
+}
+
+export function isInSample(mutant, every) {
+  const digest = createHash('sha256')
+    .update(`${seed} ${keyOf(mutant)}`)
+    .digest();
+  return digest.readUInt32BE() % every === 0;
+}
+
+/**
+ * To Stryker the mutants that are left out look as if they did not compile: its score leaves them out,
+ * too.
+ */
+class Sample {
+  #chosen;
+
+  async init() {
+    const { every, only } = JSON.parse(readFileSync(process.env.MUTANTS_CHOICE, 'utf8'));
+    const keys = only && new Set(only);
+    this.#chosen = (key) => (keys ? keys.has(key) : isInSample(key, every));
+  }
+
+  async check(mutants) {
+    const leftOut = { status: 'compileError', reason: 'not in the sample' };
+    return Object.fromEntries(
+      mutants.map((mutant) => [
+        mutant.id,
+        this.#chosen(keyOf(mutant, 0)) ? { status: 'passed' } : leftOut,
+      ]),
+    );
+  }
+}
+
+export const strykerPlugins = [declareClassPlugin(PluginKind.Checker, 'sample', Sample)];

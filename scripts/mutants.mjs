@@ -1,0 +1,248 @@
+// `npm run mutants -- AREA...`: makes small faults in the code of an area, one at a time, and counts
+// those that its tests notice. Writes bench/results/rows/mutants.json and the table of CONTRIBUTING.md.
+// With `--left` it tries only those that were not noticed last time, and keeps the rest of the answer.
+// Without an area it lists them.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Stryker } from '@stryker-mutator/core';
+import { isInSample, keyOf, seed } from './mutants-vitest.mjs';
+import { root } from './steps.mjs';
+
+/**
+ * Of each area the sources, the tests that may notice, and the share of the mutants that is tried: one of
+ * `every`. Where the tests start processes, those that do nothing else are left out. An area of Python
+ * has a tool of its own, which writes its own rows.
+ */
+const areas = {
+  allocator: {
+    sources: ['src/estimate/allocator'],
+    tests: ['src/estimate/allocator'],
+    every: 35,
+  },
+  formula: {
+    sources: ['src/estimate/formula'],
+    tests: ['src/estimate/formula'],
+    leftOutTests: ['formula-truth'],
+    every: 80,
+  },
+  plan: {
+    sources: ['src/plan'],
+    tests: ['src/plan'],
+    every: 80,
+  },
+  ledger: {
+    sources: ['src/jobs/ledger.ts'],
+    tests: ['src/jobs/ledger.test.ts'],
+    every: 4,
+  },
+  scheduler: {
+    sources: [
+      'src/jobs/daemon/scheduler.ts',
+      'src/jobs/daemon/submission/job-queue.ts',
+      'src/jobs/admission.ts',
+      'src/jobs/admission-order.ts',
+      'src/jobs/placement.ts',
+      'src/jobs/waiting-list.ts',
+    ],
+    tests: [
+      'src/jobs/daemon/daemon.test.ts',
+      'src/jobs/daemon/submission/job-queue.test.ts',
+      'src/jobs/admission.test.ts',
+      'src/jobs/admission-order.test.ts',
+      'src/jobs/placement.test.ts',
+      'src/jobs/waiting-list.test.ts',
+    ],
+    every: 14,
+  },
+  store: {
+    sources: ['src/jobs/store'],
+    tests: ['src/jobs/store'],
+    leftOutTests: ['kill'],
+    every: 20,
+  },
+  ladder: {
+    sources: ['src/run/ladder', 'src/batches/sizes'],
+    tests: ['src/run/ladder', 'src/batches/sizes'],
+    every: 12,
+  },
+  recognise: {
+    sources: ['src/run/recognise'],
+    tests: ['src/run/recognise'],
+    every: 5,
+  },
+  'local-engine': {
+    sources: ['src/engine/local'],
+    tests: ['src/engine/local'],
+    every: 9,
+  },
+  access: {
+    sources: ['src/server/access'],
+    tests: ['src/server/access'],
+    leftOutTests: ['user-store'],
+    every: 22,
+  },
+  pickle: {
+    sources: ['src/snapshot/pickle'],
+    tests: ['src/snapshot/read-snapshot.test.ts', 'src/snapshot/records'],
+    every: 18,
+  },
+  diagnosis: {
+    sources: ['src/watch/diagnosis'],
+    tests: ['src/watch/diagnosis'],
+    leftOutTests: ['week', 'replay'],
+    every: 55,
+  },
+  'python-recovery': { python: 'python/tools/mutants.py', every: 1 },
+  'python-kernels': { python: 'python/tools/mutants.py', every: 1 },
+};
+
+const rowsFile = join(root, 'bench/results/rows/mutants.json');
+const rowFiles = [rowsFile, join(root, 'bench/results/rows/mutants-python.json')];
+const page = join(root, 'CONTRIBUTING.md');
+const folder = join(root, 'build/mutants');
+const noticed = ['Killed', 'Timeout', 'RuntimeError'];
+
+const words = process.argv.slice(2);
+const named = words.filter((word) => !word.startsWith('--'));
+const unknown = named.find((name) => areas[name] === undefined);
+if (named.length === 0 || unknown !== undefined) {
+  const fact = unknown === undefined ? '' : `There is no area ${unknown}. `;
+  process.stdout.write(
+    `${fact}npm run mutants -- AREA, one of: ${Object.keys(areas).join(', ')}\n`,
+  );
+  process.exit(unknown === undefined ? 0 : 2);
+}
+for (const name of named) {
+  const { python } = areas[name];
+  if (python === undefined) await tried(name, words.includes('--left'));
+  else spawnSync(join(root, '.venv/bin/python'), [python, name], { cwd: root, stdio: 'inherit' });
+  writePage();
+}
+process.exit(0);
+
+/** Runs Stryker over an area and writes its row. */
+async function tried(name, onlyLeft) {
+  const { every } = areas[name];
+  const sources = filesOf(areas[name].sources, (path) => !/\.test\.ts$|-for-tests\.ts$/.test(path));
+  const tests = filesOf(
+    areas[name].tests,
+    (path) =>
+      path.endsWith('.test.ts') &&
+      !areas[name].leftOutTests?.some((word) => path.includes(`/${word}`)),
+  );
+  const before = rowsIn(rowsFile)[name];
+  const digest = digestOf(sources);
+  if (onlyLeft && before?.sources !== digest) {
+    throw new Error(`The sources of ${name} changed since its row was written: leave out --left.`);
+  }
+  mkdirSync(folder, { recursive: true });
+  const choice = join(folder, `${name}.choice.json`);
+  const only = onlyLeft ? before.left.map(({ key }) => key) : undefined;
+  writeFileSync(choice, JSON.stringify({ every, only }));
+  process.env.MUTANTS_CHOICE = choice;
+  process.env.MUTANTS_TESTS = tests.join(',');
+  const results = await strykerOver(sources, name);
+  const ofSample = results.filter(
+    (one) => one.status !== 'Ignored' && isInSample(keyOf(one), every),
+  );
+  const chosen = onlyLeft ? ofSample.filter((one) => only.includes(keyOf(one))) : ofSample;
+  const left = chosen.filter(({ status }) => !noticed.includes(status));
+  const triedCount = ofSample.length;
+  const row = {
+    tool: 'Stryker 9.6.1',
+    seed,
+    faults: results.filter(({ status }) => status !== 'Ignored').length,
+    tried: triedCount,
+    killed: triedCount - left.length,
+    score: Math.round((100 * (triedCount - left.length)) / triedCount),
+    before: before?.before ?? Math.round((100 * (triedCount - left.length)) / triedCount),
+    sources: digest,
+    left: left.map((one) => ({ key: keyOf(one), outcome: one.status })),
+  };
+  writeRow(name, row);
+  process.stdout.write(`${name}: ${row.killed} of ${row.tried}, ${row.score} of 100\n`);
+}
+
+function strykerOver(sources, name) {
+  return new Stryker({
+    mutate: sources,
+    testRunner: 'vitest',
+    vitest: { configFile: 'scripts/mutants-vitest.mjs', related: false },
+    plugins: ['@stryker-mutator/vitest-runner', join(root, 'scripts/mutants-vitest.mjs')],
+    checkers: ['sample'],
+    coverageAnalysis: 'perTest',
+    // Constants and tables of a module: each would need all tests of the area.
+    ignoreStatic: true,
+    // Words for people.
+    mutator: { excludedMutations: ['StringLiteral'] },
+    concurrency: 2,
+    timeoutMS: 30_000,
+    timeoutFactor: 4,
+    tempDirName: join('build', 'mutants', 'sandbox'),
+    ignorePatterns: [
+      'build',
+      'dist',
+      'docs',
+      '.venv',
+      'bench/results',
+      'bench/fresh',
+      'bench/truth',
+    ],
+    // It would read this with the compiler's API, which TypeScript 7 does not have.
+    tsconfigFile: 'none',
+    reporters: ['json'],
+    jsonReporter: { fileName: join('build', 'mutants', `${name}.report.json`) },
+    allowEmpty: false,
+  }).runMutationTest();
+}
+
+/** The TypeScript files of folders, and files by themselves. */
+function filesOf(paths, isWanted) {
+  return paths
+    .flatMap((path) =>
+      statSync(join(root, path)).isFile()
+        ? [path]
+        : readdirSync(join(root, path), { recursive: true }).map((name) => join(path, name)),
+    )
+    .filter((path) => path.endsWith('.ts') && isWanted(path))
+    .toSorted();
+}
+
+function digestOf(paths) {
+  const hash = createHash('sha256');
+  for (const path of paths) hash.update(path).update(readFileSync(join(root, path)));
+  return hash.digest('hex').slice(0, 16);
+}
+
+function rowsIn(file) {
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+}
+
+function writeRow(name, row) {
+  const rows = { ...rowsIn(rowsFile), [name]: row };
+  const sorted = Object.fromEntries(Object.entries(rows).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  mkdirSync(dirname(rowsFile), { recursive: true });
+  writeFileSync(rowsFile, `${JSON.stringify(sorted, undefined, 1)}\n`);
+}
+
+/** The table between the two marks of the page. */
+function writePage() {
+  const rows = Object.assign({}, ...rowFiles.map(rowsIn));
+  const lines = Object.entries(rows).map(
+    ([name, { faults, tried, killed, timeout = 0, score, before = '' }]) =>
+      `| ${name} | ${faults} | ${tried} | ${killed + timeout} | ${before} | ${score} |`,
+  );
+  const table = [
+    '| area | faults | tried | noticed | score before | score |',
+    '| --- | ---: | ---: | ---: | ---: | ---: |',
+    ...lines,
+  ].join('\n');
+  const text = readFileSync(page, 'utf8');
+  const marks = /(<!-- mutants -->\n\n)[^]*?(\n\n<!-- end of mutants -->)/;
+  writeFileSync(
+    page,
+    text.replace(marks, (_, from, to) => from + table + to),
+  );
+}
