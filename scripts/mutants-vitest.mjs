@@ -18,17 +18,20 @@ export default defineConfig({
   },
 });
 
-/** Tells a mutant from all others as long as its file does not change. */
-export function keyOf({ fileName, mutatorName, location: { start, end }, replacement }) {
+/**
+ * Tells a mutant from all others as long as its file does not change. `first` is the number of the first
+ * line and column: results count from 1, what a checker is handed from 0.
+ */
+export function keyOf({ fileName, mutatorName, location, replacement }, first = 1) {
   const path = fileName.slice(fileName.lastIndexOf('/src/') + 1);
-  const place = `${start.line}:${start.column}-${end.line}:${end.column}`;
-  return [path, place, mutatorName, replacement].join(' ');
+  const [from, to] = [location.start, location.end].map(
+    ({ line, column }) => `${line - first + 1}:${column - first + 1}`,
+  );
+  return `${path} ${from}-${to} ${mutatorName} ${replacement}`;
 }
 
-export function isInSample(mutant, every) {
-  const digest = createHash('sha256')
-    .update(`${seed} ${keyOf(mutant)}`)
-    .digest();
+export function isInSample(key, every) {
+  const digest = createHash('sha256').update(`${seed} ${key}`).digest();
   return digest.readUInt32BE() % every === 0;
 }
 
@@ -42,7 +45,7 @@ class Sample {
   async init() {
     const { every, only } = JSON.parse(readFileSync(process.env.MUTANTS_CHOICE, 'utf8'));
     const keys = only && new Set(only);
-    this.#chosen = (key) => (keys ? keys.has(key) : isInSample(key, every));
+    this.#chosen = (key) => keys?.has(key) ?? isInSample(key, every);
   }
 
   async check(mutants) {

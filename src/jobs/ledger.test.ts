@@ -154,6 +154,25 @@ describe('Ledger', () => {
     expect(ledger.rooms()[0]?.releasingBytes).toBe(releasing);
   });
 
+  it('counts as other processes what no job of ours can use, where use by process is hidden', () => {
+    const ledger = new Ledger(one);
+    const others = (atSeconds: number, usedBytes: Known<number>) => {
+      ledger.observe('gpu:0', { atSeconds, usedBytes, jobs: 'unknown' });
+      return ledger.rooms()[0]?.otherProcessesBytes;
+    };
+    others(0, 5 * GiB);
+    ledger.reserve('1', reservation(40 * GiB));
+    ledger.reserve('2', reservation(20 * GiB));
+    expect(others(1, 70 * GiB)).toBe(10 * GiB);
+    // Without a figure the last one stands.
+    expect(others(2, 'unknown')).toBe(10 * GiB);
+    ledger.release('1', 3);
+    // It did not come back, and no job is known to use it.
+    expect(others(63, 50 * GiB)).toBe(50 * GiB);
+    ledger.lose('gpu:9');
+    expect(ledger.rooms()).toHaveLength(1);
+  });
+
   it('promises several devices, or none of them', () => {
     const ledger = new Ledger([...one, { id: 'gpu:1', capacityBytes: 10 * GiB }]);
     for (const id of ['gpu:0', 'gpu:1']) ledger.observe(id, reading(0, 0));

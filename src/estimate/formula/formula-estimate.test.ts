@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import * as fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../../model/config/describe-config.js';
 import type { Model, Weights } from '../../model/types.js';
@@ -75,25 +75,48 @@ function inputOf(model: Model): Partial<Workload> {
     : {};
 }
 
+/**
+ * Allocated and reserved bytes of each case, in training and in inference; absent where there is no
+ * formula. UPDATE_FORMULA_PEAKS=1 writes them again, after a change that is meant.
+ */
+const peaksPath = new URL('../../../test/fixtures/formula-peaks.json', import.meta.url);
+const peaks: Record<string, readonly number[]> = JSON.parse(readFileSync(peaksPath, 'utf8'));
+
 describe('formulaEstimate over every family', () => {
   const answered = new Set<string>();
+  const found: Record<string, readonly number[]> = {};
+
+  afterAll(() => {
+    if (process.env['UPDATE_FORMULA_PEAKS'] !== '1') return;
+    const lines = Object.entries(found).map(
+      ([name, figures]) => `  "${name}": [${figures.join(', ')}]`,
+    );
+    writeFileSync(peaksPath, `{\n${lines.join(',\n')}\n}\n`);
+  });
 
   it.each(recorded.cases.map(({ name, config }) => [name, config] as const))(
-    'answers or refuses: %s',
-    (_, config) => {
+    'answers or refuses, to the byte as before: %s',
+    (name, config) => {
       const model = modelOf(config);
+      const figures: number[] = [];
       for (const [mode, precision, checkpointing] of [
         ['train', 'amp-bf16', true],
         ['infer', 'fp32', false],
       ] as const) {
         const workload = { ...base, ...inputOf(model), mode, precision, checkpointing };
         try {
-          checkAnswer(formulaEstimate(model, workload, gpu));
+          const answer = formulaEstimate(model, workload, gpu);
+          checkAnswer(answer);
+          figures.push(answer.peak.allocatedBytes, answer.peak.reservedBytes);
           answered.add(`${model.description.family} ${mode}`);
         } catch (error) {
           if (!(error instanceof Failure)) throw error;
           expect(error.code).toBe('no-formula');
         }
+      }
+      if (figures.length > 0) found[name] = figures;
+      if (process.env['UPDATE_FORMULA_PEAKS'] !== '1') {
+        expect(figures).toEqual(peaks[name] ?? []);
       }
     },
   );
