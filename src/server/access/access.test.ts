@@ -212,7 +212,7 @@ describe('a client that was let in', () => {
     };
     const sessions = new Sessions({ token, epochMs: () => 0, secretOf: () => now?.secret });
     const wrongTokens = new WrongTokens({ most: 1, delaySeconds: 1, maxDelayed: 1, clock });
-    const links = new LoginLinks(clock.seconds);
+    const links = new LoginLinks(() => clock.seconds());
     const gate = { token, people, sessions, links, wrongTokens };
     const cookie = sessions.open(false, ada.subject).split(';')[0];
     const admitted = await Promise.all([
