@@ -202,7 +202,7 @@ function strykerOver(sources, name) {
     ignorePatterns: ['build', 'dist', 'docs', '.venv', 'bench/results', 'bench/fresh'],
     // It would read this with the compiler's API, which TypeScript 7 does not have.
     tsconfigFile: 'none',
-    reporters: ['json'],
+    reporters: ['progress-append-only', 'json'],
     jsonReporter: { fileName: join('build', 'mutants', `${name}.report.json`) },
     allowEmpty: false,
   }).runMutationTest();

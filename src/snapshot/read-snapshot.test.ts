@@ -100,6 +100,69 @@ describe('reading a snapshot', () => {
     expect(actions).toEqual([1, 3, 1, 3, 1]);
   });
 
+  it('reads the same from opcodes that Python does not write', () => {
+    const blocks = [
+      { size: 70_000, stack },
+      { size: 3 * 2 ** 20, state: 'inactive' },
+    ];
+    const big = { address: 2n ** 53n + 7n, blocks, pool: 5, expandable: true, stream: 3 };
+    const freed = { action: 'free_completed', addr: 2n ** 53n, size: 2 ** 40, stream: 300 };
+    const dict = snapshotDict([segment, big], [event, { ...freed, free: 77_000 }, event], {
+      garbage_collection_threshold: 0.25,
+      max_split_size: -1,
+    });
+    const read = (style: 'as Python' | 'rarely') => {
+      const { devices, names, settings } = parseSnapshot(pickle(dict, 4, style));
+      const address = (number: number) => names.address(number);
+      return devices.map(({ segments, events }) => ({
+        settings,
+        segments: segments.map((one) => ({
+          ...one,
+          address: address(one.address),
+          stream: names.stream(one.stream),
+          stack: names.stack(one.stack),
+          blocks: one.blocks.map((block) => ({
+            ...block,
+            address: address(block.address),
+            stack: names.stack(block.stack),
+          })),
+        })),
+        events: Array.from({ length: events.length }, (_, at) => rowOf(events, at)).map((row) => [
+          events.action[row],
+          address(events.address[row] ?? -1),
+          events.bytes[row],
+          events.timeUs[row],
+          names.stream(events.stream[row] ?? 0),
+          names.stack(events.stack[row] ?? 0),
+          events.deviceFree.get(row),
+        ]),
+      }));
+    };
+    const plain = read('as Python');
+    expect(read('rarely')).toEqual(plain);
+    expect(plain).toMatchObject([
+      {
+        settings: { maxSplitBytes: -1, garbageCollectionThreshold: 0.25 },
+        segments: [
+          { address: 0x7f0000000000n, totalBytes: 2 ** 21, pool: '0,0', expandable: false },
+          {
+            address: 2n ** 53n + 7n,
+            totalBytes: 3 * 2 ** 20 + 70_000,
+            allocatedBytes: 70_000,
+            pool: '0,5',
+            expandable: true,
+            blocks: [{ bytes: 70_000 }, { address: 2n ** 53n + 70_007n, state: 'inactive' }],
+          },
+        ],
+      },
+    ]);
+    expect(plain[0]?.events.map((row) => row.slice(0, 4))).toEqual([
+      [1, 0x7f0000000000n, 2_000_000, 1_700_000_000_000_000],
+      [3, 2n ** 53n, 2 ** 40, 1_700_000_000_001_000],
+      [1, 0x7f0000000000n, 2_000_000, 1_700_000_000_002_000],
+    ]);
+  });
+
   it('reads a bare list of segments, as torch.cuda.memory_snapshot() gives it', () => {
     const { devices } = parseSnapshot(pickle(snapshotDict([segment], [])['segments'] ?? []));
     expect(devices[0]?.segments).toHaveLength(1);

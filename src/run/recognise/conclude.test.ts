@@ -30,6 +30,29 @@ describe('concludeOutOfMemory', () => {
     );
   });
 
+  it.each([
+    [{ exitCode: 1, killedByKernel: true }, undefined],
+    [{ exitCode: 137, killedByKernel: 'unknown' }, undefined],
+    [{ exitCode: 137, killsInLimit: 'unknown', killedByKernel: true }, 'killed-by-kernel'],
+    [{ exitCode: 137, killsInLimit: 1, killedByKernel: true }, 'killed-at-limit'],
+    [{ suspected: read }, undefined],
+    [{ suspected: read, memoryWasShort: true }, 'python'],
+    [{ read: { ...read, kind: 'node' }, suspected: read, memoryWasShort: true }, 'node'],
+    [{ reported: { ...read, kind: 'mps' }, killsInLimit: 1 }, 'mps'],
+  ] as const)('of %o concludes %s', (parts, kind) => {
+    const found = concludeOutOfMemory({ ...evidence, ...parts } as Evidence);
+    expect(found?.kind).toBe(kind);
+  });
+
+  it('says how many were killed, and at which limit where there is one', () => {
+    const limit = { bytes: 'none', by: 'none', why: '' } as const;
+    expect(concludeOutOfMemory({ ...evidence, killsInLimit: 2, limit })).toMatchObject({
+      totalBytes: 'unknown',
+      freeBytes: 0,
+      message: expect.stringContaining('killed 2 processes'),
+    });
+  });
+
   it('counts a killed worker though the program itself ended with an error', () => {
     expect(concludeOutOfMemory({ ...evidence, exitCode: 1, killsInLimit: 2 })?.kind).toBe(
       'killed-at-limit',
