@@ -12,8 +12,8 @@ export default defineConfig({
   test: {
     include: (process.env.MUTANTS_TESTS ?? 'none').split(','),
     setupFiles: ['test/support/property-seed.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     expect: { poll: { timeout: 20_000 } },
   },
 });

@@ -43,7 +43,8 @@ describe('reading a snapshot', () => {
     ]);
   });
 
-  it.each(recordedNames)(
+  // With a counter in each branch, as `npm run mutants` puts there, these take minutes.
+  it.skipIf(process.env['MUTANTS_TESTS'] !== undefined).each(recordedNames)(
     'reads what PyTorch wrote, and keeps equal stacks once: %s',
     async (name) => {
       const { devices, names, annotations } = await recorded(name);
@@ -284,7 +285,7 @@ describe('hostile files', () => {
     expect(codeOf(made(code))).toBe(expected);
   });
 
-  it.each([
+  it.skipIf(process.env['MUTANTS_TESTS'] !== undefined).each([
     ['marks inside of marks', 5000, [0x28], [], 'snapshot-limit'],
     ['values without end', 5_000_000, [0x4e], [], 'snapshot-limit'],
     ['lists inside of lists', 100_000, [0x5d], [0x61], 'bad-snapshot'],

@@ -19,6 +19,17 @@ describe('the recogniser', () => {
     expect(recogniseLine(line)).toBeUndefined();
   });
 
+  it.each([
+    ['RESOURCE_EXHAUSTED: failed to allocate 5GB of memory', 'jax', 5 * 1024 ** 3],
+    ['RESOURCE_EXHAUSTED: Out of memory allocating 3.5 GiB', 'jax', 3.5 * 1024 ** 3],
+    ['RESOURCE_EXHAUSTED: out of memory', 'jax', 'unknown'],
+    ['cupy.cuda.OutOfMemoryError: Out of memory allocating', 'cupy', 'unknown'],
+    ['\u001B[1;31mMemoryError\u001B[0m', 'python', 'unknown'],
+    ['[rank0]: MemoryError: Unable to allocate 7. MiB', 'python', 7 * 1024 ** 2],
+  ] as const)('reads what there is of %s', (line, kind, askedBytes) => {
+    expect(recogniseLine(line)).toMatchObject({ kind, askedBytes });
+  });
+
   it('takes any line, and keeps little of a long one', () => {
     fc.assert(
       fc.property(
@@ -162,6 +173,7 @@ describe('amounts', () => {
     ['512. MiB', 512 * 1024 ** 2],
     [' 3 gb ', 3 * 1024 ** 3],
     ['7 bytes', 7],
+    ['1 byte', 1],
     ['8589934592', 8_589_934_592],
     ['x 5 MiB', 'unknown'],
     ['5 MiB x', 'unknown'],
