@@ -19,18 +19,18 @@ const areas = {
   allocator: {
     sources: ['src/estimate/allocator'],
     tests: ['src/estimate/allocator'],
-    every: 35,
+    every: 50,
   },
   formula: {
     sources: ['src/estimate/formula'],
     tests: ['src/estimate/formula'],
     leftOutTests: ['formula-truth'],
-    every: 80,
+    every: 100,
   },
   plan: {
     sources: ['src/plan'],
     tests: ['src/plan'],
-    every: 80,
+    every: 110,
   },
   ledger: {
     sources: ['src/jobs/ledger.ts'],
@@ -99,7 +99,7 @@ const areas = {
     sources: ['src/watch/diagnosis'],
     tests: ['src/watch/diagnosis'],
     leftOutTests: ['week', 'replay'],
-    every: 55,
+    every: 80,
   },
   'python-recovery': { python: 'python/tools/mutants.py', every: 1 },
   'python-kernels': { python: 'python/tools/mutants.py', every: 1 },

@@ -5,7 +5,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb, notBefore, type RecoveryInput } from './climb.js';
+import { climb, climbed, notBefore, type RecoveryInput } from './climb.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
 import { splitBatch } from './split-batch.js';
 
@@ -297,6 +297,11 @@ describe('the time of a rung that was climbed without a supervisor', () => {
   it('is not before what the supervisor before it wrote', () => {
     expect(notBefore(1.045, earlier)).toBe(1.16);
     expect(notBefore(2.5, earlier)).toBe(2.5);
+  });
+
+  it('is written to the millisecond', () => {
+    const rung = { rung: 'host', why: 'no room' } as const;
+    expect(climbed({ ...rung }, 12.345_678)).toEqual({ ...rung, atSeconds: 12.346 });
   });
 
   it('is not before the start of the attempt', () => {
