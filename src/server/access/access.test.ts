@@ -5,13 +5,7 @@ import { createVirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../http/limits.js';
 import type { ServerOptions } from '../open-server.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
-import { requireIdentity } from './identify.js';
-import { owner } from './identity.js';
-import { LoginLinks } from './login-links.js';
-import type { Person } from './people.js';
 import { isProof } from './proof.js';
-import { Sessions } from './sessions.js';
-import { WrongTokens } from './wrong-tokens.js';
 
 const servers: TestServer[] = [];
 afterEach(async () => {
@@ -190,38 +184,6 @@ describe('a server with a token', () => {
       security: [{ token: [] }, { session: [] }],
       components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
     });
-  });
-});
-
-describe('a client that was let in', () => {
-  const clock = createVirtualClock();
-  const ada: Person = { subject: 'user:ada', secret: 'hash', identity: { ...owner, role: 'user' } };
-
-  it.each([
-    ['while nothing changes', ada, true],
-    ['not with another token', { ...ada, secret: 'other hash' }, false],
-    ['not in another role', { ...ada, identity: { ...owner, role: 'viewer' } }, false],
-    ['not once the user is gone', undefined, false],
-  ] as const)('may stay %s', async (_, later, mayStay) => {
-    let now: Person | undefined = ada;
-    const people = {
-      byToken: (given: string) => (given === 'known' ? now : undefined),
-      byTokenId: () => undefined,
-      bySubject: () => now,
-      byAccount: () => undefined,
-    };
-    const sessions = new Sessions({ token, epochMs: () => 0, secretOf: () => now?.secret });
-    const wrongTokens = new WrongTokens({ most: 1, delaySeconds: 1, maxDelayed: 1, clock });
-    const links = new LoginLinks(() => clock.seconds());
-    const gate = { token, people, sessions, links, wrongTokens };
-    const cookie = sessions.open(false, ada.subject).split(';')[0];
-    const admitted = await Promise.all([
-      requireIdentity(gate, { address: '', authorization: 'Bearer known' }),
-      requireIdentity(gate, { address: '', cookie }),
-    ]);
-    expect(admitted.map(({ via }) => via)).toEqual(['token', 'session']);
-    now = later;
-    expect(admitted.map((one) => one.mayStay())).toEqual([mayStay, mayStay]);
   });
 });
 
