@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseEntry } from '../../run/store/journal-entry.js';
+import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
+import { formatEntry, type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
 import { JournalTail } from './journal-tail.js';
 
 let folder: string;
@@ -72,6 +73,53 @@ describe('JournalTail before an entry of a newer version', () => {
 });
 
 describe('parseEntry', () => {
+  const attempt = attemptForTests();
+  const { settings, command, limit } = attempt;
+  const at = 'now';
+  const entries: readonly JournalEntry[] = [
+    { type: 'started', at, number: 1, settings, command, limit, cgroup: null, killsBefore: 0 },
+    { type: 'climbed', number: 1, rung: { rung: 'host', why: '', atSeconds: 0 } },
+    { type: 'stopped', at, signal: 'SIGTERM' },
+    { type: 'attached', at, pid: 7 },
+    { type: 'ended', attempt, next: null },
+    { type: 'ended', attempt, next: { rung: 'host', why: '', settings } },
+    { type: 'finished', at, outcome: 'interrupted', exitCode: 'unknown' },
+  ];
+
+  it.each(entries.map((entry) => [entry.type, entry] as const))(
+    'takes %s as it was written',
+    (_, entry) => {
+      expect(parseEntry(formatEntry(entry), path)).toEqual(entry);
+    },
+  );
+
+  /** Which fields an entry of a run cannot be without, and of which kind. */
+  it.each([
+    [0, ['at', 'number', 'settings', 'command', 'limit']],
+    [1, ['number', 'rung']],
+    [2, ['signal']],
+    [5, ['attempt', 'next']],
+    [6, ['at', 'outcome']],
+  ])('takes none without its fields: %i', (index, needed) => {
+    const entry = { ...entries[index] };
+    for (const field of needed) {
+      for (const wrong of [undefined, true, []]) {
+        const text = JSON.stringify({ ...entry, [field]: field === 'command' ? [7] : wrong });
+        expect(parseEntry(text, path), `${field}: ${wrong}`).toBeUndefined();
+      }
+    }
+  });
+
+  it.each(['number', 'settings', 'startedAt', 'endedAt', 'limit', 'rungs'])(
+    'takes no attempt without %s',
+    (field) => {
+      for (const wrong of [undefined, true, null]) {
+        const entry = { type: 'ended', attempt: { ...attempt, [field]: wrong }, next: null };
+        expect(parseEntry(JSON.stringify(entry), path)).toBeUndefined();
+      }
+    },
+  );
+
   it('takes nothing for an entry that is none', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (line) => {
