@@ -2,7 +2,6 @@
 // in the environment.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
 import { defineConfig } from 'vitest/config';
 
 /** The seed of the samples: the same mutants are tried each time. */
@@ -59,4 +58,4 @@ class Sample {
   }
 }
 
-export const strykerPlugins = [declareClassPlugin(PluginKind.Checker, 'sample', Sample)];
+export const strykerPlugins = [{ kind: 'Checker', name: 'sample', injectableClass: Sample }];

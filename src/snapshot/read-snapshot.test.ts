@@ -101,6 +101,37 @@ describe('reading a snapshot', () => {
     expect(actions).toEqual([1, 3, 1, 3, 1]);
   });
 
+  it.each([2, 4] as const)('takes frames again from far places of the memo: %i', (protocol) => {
+    const deep = frames(
+      ...Array.from({ length: 400 }, (_, line) => `/app/deep.py:${line} f${line}`),
+    );
+    const events = [deep, deep.slice(300), deep.slice(0, 5)].map((own) => ({
+      ...event,
+      stack: own,
+    }));
+    const { devices, names } = parseSnapshot(pickle(snapshotDict([], events), protocol));
+    const lines = [...(devices[0]?.events.stack.slice(0, 3) ?? [])].map((own) =>
+      names.stack(own).map(({ line }) => line),
+    );
+    const all = Array.from({ length: 400 }, (_, line) => line);
+    expect(lines).toEqual([all, all.slice(300), all.slice(0, 5)]);
+  });
+
+  it.each([
+    ['POP_MARK without a mark', [0x31]],
+    ['POP below a mark', [0x4e, 0x28, 0x4e, 0x30, 0x85]],
+    ['SETITEM without a dict', [0x4e, 0x4e, 0x73]],
+    ['SETITEM on a number', [0x4b, 1, 0x4e, 0x4e, 0x73]],
+    ['APPEND to a number', [0x4b, 1, 0x4e, 0x61]],
+    ['APPENDS to a number', [0x4b, 1, 0x28, 0x4e, 0x65]],
+    ['DICT of one value', [0x28, 0x4e, 0x64]],
+    ['a number in the memo', [0x4b, 1, 0x94]],
+    ['a protocol in the middle', [0x4e, 0x30, 0x80, 3, 0x4e]],
+  ])('refuses %s', (_, code) => {
+    const body = pickle(snapshotDict([segment], []), 3).subarray(2);
+    expect(codeOf(Uint8Array.from([0x80, 3, ...code, 0x30, ...body]))).toBe('bad-snapshot');
+  });
+
   it('reads the same from opcodes that Python does not write', () => {
     const blocks = [
       { size: 70_000, stack },
