@@ -95,4 +95,10 @@ it('follows no link, and says once that it cannot be written', () => {
   log.write(entry('ada'));
   expect(warnings).toEqual([expect.stringMatching(/the audit log cannot be written/)]);
   expect(readFileSync(target, 'utf8')).toBe('');
+  rmSync(auditFile(home));
+  log.write(entry('ada'));
+  rmSync(auditFile(home));
+  symlinkSync(target, auditFile(home));
+  log.write(entry('ada'));
+  expect(warnings).toHaveLength(2);
 });
