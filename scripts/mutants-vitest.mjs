@@ -7,6 +7,7 @@ import { defineConfig } from 'vitest/config';
 /** The seed of the samples: the same mutants are tried each time. */
 export const seed = 37;
 
+// oxlint-disable-next-line import/no-default-export -- vitest reads it
 export default defineConfig({
   test: {
     include: (process.env.MUTANTS_TESTS ?? 'none').split(','),

@@ -152,9 +152,9 @@ for (const name of named) {
 // A runner that was stopped in a loop without end would be waited for.
 process.exit();
 
-function run(program, words) {
-  const { status } = spawnSync(program, words, { cwd: root, stdio: 'inherit' });
-  if (status !== 0) throw new Error(`${words[0]} ended with ${status}`);
+function run(program, given) {
+  const { status } = spawnSync(program, given, { cwd: root, stdio: 'inherit' });
+  if (status !== 0) throw new Error(`${given[0]} ended with ${status}`);
 }
 
 /** Runs Stryker over an area and writes its row. */

@@ -105,10 +105,8 @@ describe('reading a snapshot', () => {
     const deep = frames(
       ...Array.from({ length: 400 }, (_, line) => `/app/deep.py:${line} f${line}`),
     );
-    const events = [deep, deep.slice(300), deep.slice(0, 5)].map((own) => ({
-      ...event,
-      stack: own,
-    }));
+    const withStack = (own: typeof deep) => ({ ...event, stack: own });
+    const events = [withStack(deep), withStack(deep.slice(300)), withStack(deep.slice(0, 5))];
     const { devices, names } = parseSnapshot(pickle(snapshotDict([], events), protocol));
     const lines = [...(devices[0]?.events.stack.slice(0, 3) ?? [])].map((own) =>
       names.stack(own).map(({ line }) => line),

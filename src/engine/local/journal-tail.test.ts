@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
 import { formatEntry, type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
+import type { Attempt, RunSettings } from '../../run/types.js';
 import { JournalTail } from './journal-tail.js';
 
 let folder: string;
@@ -73,8 +73,31 @@ describe('JournalTail before an entry of a newer version', () => {
 });
 
 describe('parseEntry', () => {
-  const attempt = attemptForTests();
-  const { settings, command, limit } = attempt;
+  const settings: RunSettings = {
+    batch_size: 8,
+    accumulation: 1,
+    checkpointing: false,
+    precision: 'fp32',
+    offload: false,
+    device: 'gpu:0',
+  };
+  const command = ['train'];
+  const limit = { bytes: 'none', by: 'none', why: '' } as const;
+  const attempt: Attempt = {
+    number: 1,
+    settings,
+    command,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    endedAt: '2026-01-01T00:01:30.000Z',
+    exitCode: 0,
+    outOfMemory: null,
+    rungs: [],
+    peakBytes: 1000,
+    source: 'measured',
+    peakFrom: 'nvml',
+    limit,
+    snapshot: null,
+  };
   const at = 'now';
   const entries: readonly JournalEntry[] = [
     { type: 'started', at, number: 1, settings, command, limit, cgroup: null, killsBefore: 0 },
@@ -105,7 +128,7 @@ describe('parseEntry', () => {
     for (const field of needed) {
       for (const wrong of [undefined, true, []]) {
         const text = JSON.stringify({ ...entry, [field]: field === 'command' ? [7] : wrong });
-        expect(parseEntry(text, path), `${field}: ${wrong}`).toBeUndefined();
+        expect(parseEntry(text, path), `${field}: ${String(wrong)}`).toBeUndefined();
       }
     }
   });

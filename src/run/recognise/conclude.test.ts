@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
+import type { OutOfMemory } from '../types.js';
 import { concludeOutOfMemory, type Evidence } from './conclude.js';
 import { recogniseLine } from './recognise.js';
 
@@ -30,17 +31,25 @@ describe('concludeOutOfMemory', () => {
     );
   });
 
-  it.each([
+  const other = (kind: string): OutOfMemory => ({
+    kind,
+    askedBytes: 'unknown',
+    freeBytes: 'unknown',
+    totalBytes: 'unknown',
+    message: '',
+  });
+
+  it.each<readonly [Partial<Evidence>, string | undefined]>([
     [{ exitCode: 1, killedByKernel: true }, undefined],
     [{ exitCode: 137, killedByKernel: 'unknown' }, undefined],
     [{ exitCode: 137, killsInLimit: 'unknown', killedByKernel: true }, 'killed-by-kernel'],
     [{ exitCode: 137, killsInLimit: 1, killedByKernel: true }, 'killed-at-limit'],
     [{ suspected: read }, undefined],
     [{ suspected: read, memoryWasShort: true }, 'python'],
-    [{ read: { ...read, kind: 'node' }, suspected: read, memoryWasShort: true }, 'node'],
-    [{ reported: { ...read, kind: 'mps' }, killsInLimit: 1 }, 'mps'],
-  ] as const)('of %o concludes %s', (parts, kind) => {
-    const found = concludeOutOfMemory({ ...evidence, ...parts } as Evidence);
+    [{ read: other('node'), suspected: read, memoryWasShort: true }, 'node'],
+    [{ reported: other('mps'), killsInLimit: 1 }, 'mps'],
+  ])('of %o concludes %s', (parts, kind) => {
+    const found = concludeOutOfMemory({ ...evidence, ...parts });
     expect(found?.kind).toBe(kind);
   });
 
