@@ -48,7 +48,7 @@ describe('who a client is', () => {
   });
 
   it('is told by the session, else by the token, else by the socket', async () => {
-    const local = { of: () => Promise.resolve(ada) };
+    const local = { of: () => Promise.resolve(ada), bySubject: () => ada };
     const { gate } = gateOf(local);
     const cookie = cookieOf(gate.sessions.open(false, ada.subject));
     const via = async (shown: object) =>

@@ -93,12 +93,12 @@ describe('the people whom a server knows', () => {
     addedAt: '',
   };
   const found = (known: string) => (given: string) => (given === known ? ada : undefined);
-  const people = openPeople('the token of the server', {
+  const users = {
     byToken: found('hers'),
     byTokenId: found('id'),
     byName: found('ada'),
     byAccount: found('ada-unix'),
-  });
+  };
   const person = {
     subject: 'user:ada',
     secret: 'hash',
@@ -126,7 +126,7 @@ describe('the people whom a server knows', () => {
     ['byAccount', 'ada-unix', person],
     ['byAccount', 'other', undefined],
   ] as const)('%s(%j)', (by, given, expected) => {
-    expect(people[by](given)).toEqual(expected);
+    expect(openPeople(itself.secret, users)[by](given)).toEqual(expected);
     if (expected === person) expect(openPeople('x', undefined)[by](given)).toBeUndefined();
   });
 });

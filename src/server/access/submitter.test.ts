@@ -51,6 +51,7 @@ describe('what a job runs as', () => {
     await expect(submitting).rejects.toMatchObject({ code: 'not-as-root' });
     expect(readsForOthers(local('ada', 1000), 0)).toBe(true);
     expect(readsForOthers(owner, 0)).toBe(false);
+    expect(readsForOthers(user({ account: 'root' }), 0)).toBe(false);
     expect(readsForOthers(local('ada', 1000), 1000)).toBe(false);
   });
 });
