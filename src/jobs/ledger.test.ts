@@ -137,6 +137,42 @@ describe('Ledger', () => {
     expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 30 * GiB, releasingBytes: 0 });
   });
 
+  it.each([
+    [4, 64 * MiB, 0],
+    [4, 64 * MiB + 1, 40 * GiB],
+    [61, 30 * GiB, 40 * GiB],
+    [62, 30 * GiB, 0],
+  ])('after %i s with %i bytes more in use still waits for %i', (atSeconds, more, releasing) => {
+    const ledger = new Ledger(one);
+    const unseen = (at: number, usedBytes: number) =>
+      ledger.observe('gpu:0', { atSeconds: at, usedBytes, jobs: 'unknown' });
+    unseen(0, 5 * GiB);
+    ledger.reserve('1', reservation(40 * GiB));
+    unseen(1, 40 * GiB);
+    ledger.release('1', 2);
+    unseen(atSeconds, 5 * GiB + more);
+    expect(ledger.rooms()[0]?.releasingBytes).toBe(releasing);
+  });
+
+  it('counts as other processes what no job of ours can use, where use by process is hidden', () => {
+    const ledger = new Ledger(one);
+    const others = (atSeconds: number, usedBytes: Known<number>) => {
+      ledger.observe('gpu:0', { atSeconds, usedBytes, jobs: 'unknown' });
+      return ledger.rooms()[0]?.otherProcessesBytes;
+    };
+    others(0, 5 * GiB);
+    ledger.reserve('1', reservation(40 * GiB));
+    ledger.reserve('2', reservation(20 * GiB));
+    expect(others(1, 70 * GiB)).toBe(10 * GiB);
+    // Without a figure the last one stands.
+    expect(others(2, 'unknown')).toBe(10 * GiB);
+    ledger.release('1', 3);
+    // It did not come back, and no job is known to use it.
+    expect(others(63, 50 * GiB)).toBe(50 * GiB);
+    ledger.lose('gpu:9');
+    expect(ledger.rooms()).toHaveLength(1);
+  });
+
   it('promises several devices, or none of them', () => {
     const ledger = new Ledger([...one, { id: 'gpu:1', capacityBytes: 10 * GiB }]);
     for (const id of ['gpu:0', 'gpu:1']) ledger.observe(id, reading(0, 0));

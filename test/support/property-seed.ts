@@ -6,4 +6,8 @@ import { configureGlobal } from 'fast-check';
  */
 const fixedSeed = 20_261_115;
 
-if (process.env['PLIMSOLL_FUZZ'] === undefined) configureGlobal({ seed: fixedSeed });
+if (process.env['PLIMSOLL_FUZZ'] === undefined) {
+  // For `npm run mutants` it is enough that a property fails: no smaller input is looked for.
+  const endOnFailure = process.env['MUTANTS_TESTS'] !== undefined;
+  configureGlobal({ seed: fixedSeed, endOnFailure });
+}

@@ -9,6 +9,15 @@ import {
   percentArgument,
   pidArgument,
 } from './arguments.js';
+import {
+  gpusArgument,
+  idArgument,
+  priorityArgument,
+  statesArgument,
+  tailArgument,
+  traceArgument,
+  waitArgument,
+} from './job-arguments.js';
 
 describe('arguments', () => {
   it.each([
@@ -53,5 +62,32 @@ describe('arguments', () => {
   it('takes devices in a list, with commas, or one by one', () => {
     expect(devicesArgument('1', ['0'])).toEqual(['0', '1']);
     expect(devicesArgument('gpu:0,host')).toEqual(['gpu:0', 'host']);
+  });
+});
+
+describe('arguments of jobs', () => {
+  it.each([
+    [priorityArgument, '-1000000', '+1000000', '1000001'],
+    [gpusArgument, '0', '1024', '1025'],
+    [waitArgument, '1', '366d', '31622401'],
+    [waitArgument, '1', '1', '0'],
+    [traceArgument, '0', '1h', '3601'],
+    [tailArgument, '0', '999999999', '1000000000'],
+    [idArgument, '1', 'x'.repeat(100), 'x'.repeat(101)],
+  ])('%o takes %s to %s, and not %s', (read, lowest, highest, beyond) => {
+    for (const text of [lowest, highest]) {
+      const [value] = [read(text)].flat();
+      expect(String(value)).toMatch(/^(-?\d+|x+)$/);
+    }
+    expect(() => read(beyond)).toThrow(expect.objectContaining({ code: 'bad-option' }));
+  });
+
+  it('takes states in a list, or one by one', () => {
+    expect(statesArgument('failed, expired', ['running'])).toEqual([
+      'running',
+      'failed',
+      'expired',
+    ]);
+    expect(() => statesArgument('lost')).toThrow(expect.objectContaining({ code: 'bad-option' }));
   });
 });

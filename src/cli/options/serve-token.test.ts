@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -55,6 +56,19 @@ describe('the token of a server', () => {
     expect(() => serveToken({ ...own, file: 'token' })).toThrow(refusal);
     expect(tokenOfHome(own.home)).toBeUndefined();
     expect(readFileSync(path, 'utf8')).toBe('a-token-for-everyone\n');
+  });
+
+  it('may be read by the group of its file where that file is of root, and only there', () => {
+    const own = source();
+    const path = join(own.home, 'token');
+    writeFileSync(path, 'a-secret-of-the-service\n');
+    chmodSync(path, 0o640);
+    const refusal = expect.objectContaining({ code: 'token-file-readable' });
+    if (process.getuid?.() === 0) {
+      expect(serveToken(own)).toBe('a-secret-of-the-service');
+      chownSync(path, 4711, 4711);
+    }
+    expect(() => serveToken(own)).toThrow(refusal);
   });
 
   it.each([

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseEntry } from '../../run/store/journal-entry.js';
+import { formatEntry, type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
+import type { Attempt, RunSettings } from '../../run/types.js';
 import { JournalTail } from './journal-tail.js';
 
 let folder: string;
@@ -56,7 +57,92 @@ describe('JournalTail', () => {
   });
 });
 
+describe('JournalTail before an entry of a newer version', () => {
+  it('refuses it at each look, and reads on from there once it is known', () => {
+    const tail = new JournalTail(path);
+    const newer = JSON.stringify({ schema: 99, type: 'stopped', at: 'now', signal: 'X' });
+    writeFileSync(path, `${stopped('A')}\n`);
+    expect(tail.read()).toHaveLength(1);
+    appendFileSync(path, `${stopped('B')}\n${newer}\n`);
+    expect(() => tail.read()).toThrow(expect.objectContaining({ code: 'newer-file' }));
+    expect(() => tail.read()).toThrow(expect.objectContaining({ code: 'newer-file' }));
+    const known = newer.replace('99', '1 ');
+    writeFileSync(path, `${stopped('A')}\n${stopped('B')}\n${known}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'B' }, { signal: 'X' }]);
+  });
+});
+
 describe('parseEntry', () => {
+  const settings: RunSettings = {
+    batch_size: 8,
+    accumulation: 1,
+    checkpointing: false,
+    precision: 'fp32',
+    offload: false,
+    device: 'gpu:0',
+  };
+  const command = ['train'];
+  const limit = { bytes: 'none', by: 'none', why: '' } as const;
+  const attempt: Attempt = {
+    number: 1,
+    settings,
+    command,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    endedAt: '2026-01-01T00:01:30.000Z',
+    exitCode: 0,
+    outOfMemory: null,
+    rungs: [],
+    peakBytes: 1000,
+    source: 'measured',
+    peakFrom: 'nvml',
+    limit,
+    snapshot: null,
+  };
+  const at = 'now';
+  const entries: readonly JournalEntry[] = [
+    { type: 'started', at, number: 1, settings, command, limit, cgroup: null, killsBefore: 0 },
+    { type: 'climbed', number: 1, rung: { rung: 'host', why: '', atSeconds: 0 } },
+    { type: 'stopped', at, signal: 'SIGTERM' },
+    { type: 'attached', at, pid: 7 },
+    { type: 'ended', attempt, next: null },
+    { type: 'ended', attempt, next: { rung: 'host', why: '', settings } },
+    { type: 'finished', at, outcome: 'interrupted', exitCode: 'unknown' },
+  ];
+
+  it.each(entries.map((entry) => [entry.type, entry] as const))(
+    'takes %s as it was written',
+    (_, entry) => {
+      expect(parseEntry(formatEntry(entry), path)).toEqual(entry);
+    },
+  );
+
+  /** Which fields an entry of a run cannot be without, and of which kind. */
+  it.each([
+    [0, ['at', 'number', 'settings', 'command', 'limit']],
+    [1, ['number', 'rung']],
+    [2, ['signal']],
+    [5, ['attempt', 'next']],
+    [6, ['at', 'outcome']],
+  ])('takes none without its fields: %i', (index, needed) => {
+    const entry = { ...entries[index] };
+    for (const field of needed) {
+      for (const wrong of [undefined, true, []]) {
+        const text = JSON.stringify({ ...entry, [field]: field === 'command' ? [7] : wrong });
+        expect(parseEntry(text, path), `${field}: ${String(wrong)}`).toBeUndefined();
+      }
+    }
+  });
+
+  it.each(['number', 'settings', 'startedAt', 'endedAt', 'limit', 'rungs'])(
+    'takes no attempt without %s',
+    (field) => {
+      for (const wrong of [undefined, true, null]) {
+        const entry = { type: 'ended', attempt: { ...attempt, [field]: wrong }, next: null };
+        expect(parseEntry(JSON.stringify(entry), path)).toBeUndefined();
+      }
+    },
+  );
+
   it('takes nothing for an entry that is none', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (line) => {

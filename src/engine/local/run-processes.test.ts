@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { makeFakeTree } from '../../../test/fake-tree.js';
 import { until } from '../../../test/run/running.js';
 import { runIdIn } from '../../run/processes/run-id.js';
 import { RunProcesses } from './run-processes.js';
@@ -32,6 +33,24 @@ describe('RunProcesses', () => {
     expect(found.ofB).toContain(shell);
     expect(found.runs.get(other)).not.toBe('run-a');
     expect(found.runs.has(2 ** 22 + 1)).toBe(false);
+  });
+});
+
+describe('RunProcesses of a made-up /proc', () => {
+  const stat = (pid: number, startedTicks: number) =>
+    `${pid} (x) S 1 ${'0 '.repeat(17)}${startedTicks} 0`;
+
+  it('tells a process from a later one that got its number, and reads each only at first', async () => {
+    await using tree = await makeFakeTree({
+      'proc/7/stat': stat(7, 100),
+      'proc/7/environ': 'PLIMSOLL_RUN_ID=run-a\0',
+    });
+    const processes = new RunProcesses(tree.roots.proc);
+    expect(processes.look().get(7)).toBe('run-a');
+    await tree.write({ 'proc/7/environ': 'PLIMSOLL_RUN_ID=run-b\0' });
+    expect(processes.look().get(7)).toBe('run-a');
+    await tree.write({ 'proc/7/stat': stat(7, 200) });
+    expect(processes.look().get(7)).toBe('run-b');
   });
 });
 

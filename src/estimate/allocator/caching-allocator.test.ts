@@ -143,3 +143,23 @@ describe('createAllocator', () => {
     expect(() => createAllocator({ maxSplitBytes: 1 })).toThrow(Failure);
   });
 });
+
+describe('cached segments under max_split_size_mb', () => {
+  it.each([
+    ['of that size are given back until there is room', 20, 70, [20, 30]],
+    ['that are smaller are given back together', 12, 60, [30]],
+  ])('%s', (_, segmentMiB, allowedMiB, reserved) => {
+    const allocator = createAllocator({
+      maxSplitBytes: 20 * MiB,
+      allowedBytes: allowedMiB * MiB,
+    });
+    const count = Math.floor(60 / segmentMiB);
+    const blocks = Array.from({ length: count }, () => allocator.malloc(segmentMiB * MiB));
+    for (const block of blocks) if (typeof block === 'number') allocator.free(block);
+    expect(allocator.malloc(30 * MiB)).toBeTypeOf('number');
+    expect(allocator.segments().map(({ bytes }) => bytes / MiB)).toEqual(
+      expect.arrayContaining(reserved),
+    );
+    expect(allocator.stats().segments).toBe(reserved.length);
+  });
+});

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
 import { replay } from '../trace/event-replay.js';
 import { EventStreamBuilder } from '../trace/event-stream.js';
+import { AwaitedFrees } from './awaited-frees.js';
 import { createAllocator } from './caching-allocator.js';
 
 function block(answer: unknown): number {
@@ -69,5 +70,29 @@ describe('several streams', () => {
     const stream = builder.finish();
     expect(replay(stream).peakReservedBytes).toBe(60 * MiB);
     expect(replay(stream, { streamWork: 'awaited' }).peakReservedBytes).toBe(90 * MiB);
+  });
+});
+
+describe('AwaitedFrees', () => {
+  it('gives out as many as are done, in their order, and no more than there are', () => {
+    const awaited = new AwaitedFrees();
+    for (const handle of [5, 3, 8]) awaited.use(handle);
+    expect([5, 4, 3, 8, 8].map((handle) => awaited.takes(handle))).toEqual([
+      true,
+      false,
+      true,
+      true,
+      false,
+    ]);
+    expect([...awaited.finish(1)]).toEqual([5]);
+    expect([...awaited.finish(1)]).toEqual([]);
+    const copy = new AwaitedFrees(awaited);
+    for (const one of [awaited, copy]) {
+      expect([...one.finish(9)]).toEqual([3, 8]);
+      one.use(6);
+      expect(one.takes(6)).toBe(true);
+      expect([...one.finish(3)]).toEqual([]);
+      expect([...one.finish(4)]).toEqual([6]);
+    }
   });
 });

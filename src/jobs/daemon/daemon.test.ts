@@ -2,13 +2,15 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
 import type { Device } from '../../device/types.js';
 import { readDeviceUse } from '../../device/use-file.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
+import { JobStore } from '../store/job-store.js';
+import { storeFailure } from '../store/store-failures.js';
 import { FakeMachine, type FakeProgram } from './fake-engine-for-tests.js';
 import { openDaemon } from './open-daemon.js';
 import type { DaemonOptions } from './options.js';
@@ -94,6 +96,24 @@ describe('the daemon', () => {
     expect(daemon.counts()).toMatchObject({ succeeded: 3, running: 0, waiting: 0 });
     expect(daemon.devices()[0]).toMatchObject({ reservedBytes: 0, availableBytes: line });
     await daemon.close();
+  });
+
+  it('starts a job at a later occasion when its start could not be stored', async () => {
+    const world = simulation(1);
+    const daemon = await open(world);
+    const start = vi.spyOn(JobStore.prototype, 'start');
+    start.mockImplementationOnce(() => {
+      throw storeFailure('disk-full', home);
+    });
+    try {
+      await daemon.submit(job('a', { memoryBytes: 40 * GiB }));
+      await world.clock.advance(3);
+      expect(start).toHaveBeenCalledTimes(2);
+      expect(await states(daemon, world.clock)).toEqual(['1 running']);
+    } finally {
+      start.mockRestore();
+      await daemon.close();
+    }
   });
 
   it('tries a job alone of which nothing is known, and learns from it', async () => {

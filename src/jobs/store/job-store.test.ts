@@ -296,6 +296,13 @@ describe('a file that is no store, or not a whole one', () => {
     }
   }
 
+  it('is made where an empty file lies', async () => {
+    writeFileSync(path, '');
+    const store = await openJobStore(path);
+    expect(store.submit(newJob(), 1000).job.id).toBe('1');
+    store.close();
+  });
+
   it('is refused in one clear error, and left as it is', async () => {
     const other = new DatabaseSync(join(folder, 'other.db'));
     other.exec('CREATE TABLE photos (name TEXT)');

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Failure } from '../../failure.js';
 import { type Connection, connect } from './sqlite.js';
 import { Transactions } from './transactions.js';
 
@@ -61,6 +62,55 @@ describe('changes of the store', () => {
     expect(sql.trouble).toBeUndefined();
     fill(100);
     expect(count()).toBe(101);
+  });
+
+  it('that must be possible on a full disk use what is kept free for them', () => {
+    const { database } = connection;
+    const figure = (pragma: string) =>
+      Number(Object.values(database.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]);
+    const isKept = figure('freelist_count') >= 64;
+    const changes = () => Object.values(sql.one('SELECT total_changes()'))[0];
+    const before = changes();
+    sql.keepReserve();
+    expect([isKept, changes()]).toEqual([true, before]);
+    database.exec(`PRAGMA max_page_count = ${figure('page_count')}`);
+    while (sql.trouble === undefined) {
+      try {
+        fill(10);
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'disk-full' });
+      }
+    }
+    database.exec('PRAGMA max_page_count = 100000');
+    // What other changes used up is filled again.
+    expect(figure('freelist_count')).toBeLessThan(64);
+    sql.keepReserve();
+    expect(figure('freelist_count')).toBeGreaterThanOrEqual(64);
+  });
+
+  it('that must be possible are tried again once, and only for a full disk', () => {
+    const full = new Failure({ kind: 'missing', code: 'disk-full', fact: '', next: '' });
+    for (const [error, tries] of [
+      [full, 2],
+      [new Error('another'), 1],
+    ] as const) {
+      let tried = 0;
+      const work = () => {
+        tried += 1;
+        throw error;
+      };
+      expect(() => sql.changeAlways(work)).toThrow(error);
+      expect(tried).toBe(tries);
+    }
+    let isFull = true;
+    const work = () => {
+      if (!isFull) return 'kept';
+      isFull = false;
+      throw full;
+    };
+    expect(sql.changeAlways(work)).toBe('kept');
+    // Other changes still find no room.
+    expect(sql.trouble).toBe(full);
   });
 
   it('that are asked for wrongly are no trouble of the store', () => {

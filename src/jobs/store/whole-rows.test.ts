@@ -86,6 +86,10 @@ it('ends exactly those jobs that are shown as damaged, whatever a row holds', as
   expect(ids.length - damaged.length).toBeGreaterThan(20);
   expect(store.endDamaged(2000)).toEqual(damaged);
   expect(store.endDamaged(3000)).toEqual([]);
+  const ends = store.events(0).filter(({ atMs }) => atMs === 2000);
+  expect(ends.map(({ type, data }) => [type, data['state']])).toEqual(
+    damaged.map(() => ['ended', 'failed']),
+  );
   expect(store.waiting().every(({ id }) => !isDamaged(id))).toBe(true);
   store.close();
 });

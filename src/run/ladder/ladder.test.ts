@@ -5,7 +5,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb, notBefore, type RecoveryInput } from './climb.js';
+import { climb, climbed, notBefore, type RecoveryInput } from './climb.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
 import { splitBatch } from './split-batch.js';
 
@@ -220,10 +220,17 @@ describe('climb', () => {
   it('uses sizes of earlier attempts only where all else was the same', () => {
     const earlier = [attempt(4, 2 * GiB, false), attempt(8, 3 * GiB, false)];
     expect(climb({ ...input, earlier })?.settings.batch_size).toBe(16);
-    const other = { ...settings, checkpointing: true };
-    expect(climb({ ...input, settings: other, earlier })?.settings.batch_size).toBe(16);
     expect(climb({ ...input, earlier })?.why).toContain('1.0 GiB and 256 MiB a sample');
-    expect(climb({ ...input, settings: other, earlier })?.why).toContain('needed more than');
+    for (const changed of [
+      { checkpointing: true },
+      { precision: 'bf16' },
+      { offload: true },
+      { device: 'gpu:1' },
+    ]) {
+      const next = climb({ ...input, settings: { ...settings, ...changed }, earlier });
+      expect(next?.settings.batch_size).toBe(16);
+      expect(next?.why, Object.keys(changed)[0]).toContain('needed more than');
+    }
   });
 });
 
@@ -290,6 +297,11 @@ describe('the time of a rung that was climbed without a supervisor', () => {
   it('is not before what the supervisor before it wrote', () => {
     expect(notBefore(1.045, earlier)).toBe(1.16);
     expect(notBefore(2.5, earlier)).toBe(2.5);
+  });
+
+  it('is written to the millisecond', () => {
+    const rung = { rung: 'host', why: 'no room' } as const;
+    expect(climbed({ ...rung }, 12.345_678)).toEqual({ ...rung, atSeconds: 12.346 });
   });
 
   it('is not before the start of the attempt', () => {

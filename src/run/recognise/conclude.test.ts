@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
+import type { OutOfMemory } from '../types.js';
 import { concludeOutOfMemory, type Evidence } from './conclude.js';
 import { recogniseLine } from './recognise.js';
 
@@ -28,6 +29,37 @@ describe('concludeOutOfMemory', () => {
     expect(concludeOutOfMemory({ ...evidence, exitCode: 137, killedByKernel: true })?.kind).toBe(
       'killed-by-kernel',
     );
+  });
+
+  const other = (kind: string): OutOfMemory => ({
+    kind,
+    askedBytes: 'unknown',
+    freeBytes: 'unknown',
+    totalBytes: 'unknown',
+    message: '',
+  });
+
+  it.each<readonly [Partial<Evidence>, string | undefined]>([
+    [{ exitCode: 1, killedByKernel: true }, undefined],
+    [{ exitCode: 137, killedByKernel: 'unknown' }, undefined],
+    [{ exitCode: 137, killsInLimit: 'unknown', killedByKernel: true }, 'killed-by-kernel'],
+    [{ exitCode: 137, killsInLimit: 1, killedByKernel: true }, 'killed-at-limit'],
+    [{ suspected: read }, undefined],
+    [{ suspected: read, memoryWasShort: true }, 'python'],
+    [{ read: other('node'), suspected: read, memoryWasShort: true }, 'node'],
+    [{ reported: other('mps'), killsInLimit: 1 }, 'mps'],
+  ])('of %o concludes %s', (parts, kind) => {
+    const found = concludeOutOfMemory({ ...evidence, ...parts });
+    expect(found?.kind).toBe(kind);
+  });
+
+  it('says how many were killed, and at which limit where there is one', () => {
+    const limit = { bytes: 'none', by: 'none', why: '' } as const;
+    expect(concludeOutOfMemory({ ...evidence, killsInLimit: 2, limit })).toMatchObject({
+      totalBytes: 'unknown',
+      freeBytes: 0,
+      message: expect.stringContaining('killed 2 processes'),
+    });
   });
 
   it('counts a killed worker though the program itself ended with an error', () => {

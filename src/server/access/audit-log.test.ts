@@ -69,19 +69,26 @@ it('keeps the last files of a fixed size, and reads through all of them', () => 
 });
 
 it('takes so many entries about strangers in a minute, and all about people who are known', () => {
-  let now = 0;
+  let now = 1_000_000;
   const { log } = openLog(() => now);
   for (let tries = 0; tries < 1000; tries++) log.write(entry('unknown'));
   log.write(entry('ada'));
   expect(readAudit(home, 10_000)).toHaveLength(31);
-  now = 60_000;
+  now += 59_999;
+  log.write(entry('unknown'));
+  expect(readAudit(home, 10_000)).toHaveLength(31);
+  now += 1;
   log.write(entry('unknown'));
   expect(readAudit(home, 10_000)).toHaveLength(32);
 });
 
 it('leaves out what is no entry', () => {
   appendAudit(home, { at: 'a', ...entry('ada') });
-  writeFileSync(auditFile(home), 'null\n{}\n{"at":1}\nnot json\n{"at":"b","wh', { flag: 'a' });
+  writeFileSync(
+    auditFile(home),
+    'null\n{}\n{"at":1}\n{"at":"b"}\n{"who":"x"}\nnot json\n{"at":"b","wh',
+    { flag: 'a' },
+  );
   expect(readAudit(home, 10)).toHaveLength(1);
 });
 
@@ -95,4 +102,10 @@ it('follows no link, and says once that it cannot be written', () => {
   log.write(entry('ada'));
   expect(warnings).toEqual([expect.stringMatching(/the audit log cannot be written/)]);
   expect(readFileSync(target, 'utf8')).toBe('');
+  rmSync(auditFile(home));
+  log.write(entry('ada'));
+  rmSync(auditFile(home));
+  symlinkSync(target, auditFile(home));
+  log.write(entry('ada'));
+  expect(warnings).toHaveLength(2);
 });

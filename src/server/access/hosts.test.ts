@@ -74,5 +74,7 @@ describe('loopback', () => {
     '127.0.0.1.evil.example',
     'localhost.evil',
     '1127.0.0.1',
+    '[127.0.0].1',
+    'x[127.0.0.1]',
   ])('%j is not', (host) => expect(isLoopback(host)).toBe(false));
 });

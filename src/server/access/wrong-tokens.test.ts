@@ -34,13 +34,23 @@ describe('wrong tokens', () => {
     expect(clock.waiting).toBe(2);
     await clock.advance(1);
     expect(await Promise.all(held)).toEqual([true, true]);
+    // Those that were answered leave their places to the next.
+    const next = [wrong.add('a'), wrong.add('a')];
+    expect(clock.waiting).toBe(2);
+    await clock.advance(1);
+    expect(await Promise.all(next)).toEqual([true, true]);
   });
 
   it('are remembered of so many addresses, and the table does not grow for ever', async () => {
-    const wrong = counting(createVirtualClock());
-    for (let tries = 0; tries < 3; tries++) await wrong.add('first');
-    for (let other = 0; other < 10_000; other++) await wrong.add(`other ${other}`);
-    expect(await wrong.add('first')).toBe(false);
+    for (const [others, isRemembered] of [
+      [9999, true],
+      [10_000, false],
+    ] as const) {
+      const wrong = counting(createVirtualClock(), 0);
+      for (let tries = 0; tries < 3; tries++) await wrong.add('first');
+      for (let other = 0; other < others; other++) await wrong.add(`other ${other}`);
+      expect(await wrong.add('first')).toBe(isRemembered);
+    }
   });
 });
 
@@ -54,6 +64,8 @@ describe('the network of an address', () => {
     ['::1', '0:0:0:0'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
     ['', ''],
+    ['x::ffff:192.0.2.7', 'x::ffff:192.0.2.7'],
+    ['::ffff:192.0.2.7x', '::ffff:192.0.2.7x'],
   ])('%s is %s', (address, network) => {
     expect(networkOf(address)).toBe(network);
   });

@@ -15,6 +15,14 @@ describe('jumpsUp', () => {
     expect(jumpsUp(cellsOf([...fill(8, 100), ...fill(8, 200), ...fill(8, 400)]), 1000)).toBe(2);
   });
 
+  it.each([
+    [3, 0],
+    [4, 1],
+  ])('takes a level that lasts for %i cells for %i jumps', (cells, jumps) => {
+    const bytes = [...fill(8, 100), ...fill(cells, 200), ...fill(8, 100)];
+    expect(jumpsUp(cellsOf(bytes), 1000)).toBe(jumps);
+  });
+
   it('counts neither growth, nor a spike, nor a return to a known level', () => {
     const growth = Array.from({ length: 30 }, (_, i) => 100 + 20 * i);
     expect(jumpsUp(cellsOf(growth), 1000)).toBe(0);

@@ -182,6 +182,26 @@ describe('createLeakDetector', () => {
     expect(after(70, stairs).found).toBe(false);
   });
 
+  it.each([
+    [0.4, true],
+    [0.6, false],
+  ])('stands where %d of it comes back: %s', (share, found) => {
+    const detector = createLeakDetector();
+    for (let i = 0; i < 600; i++) detector.add(i / 10, (2 + i / 100) * GiB, limit);
+    for (let i = 600; i < 620; i++) detector.add(i / 10, (8 - 6 * share) * GiB, limit);
+    expect(detector.leak().found === true).toBe(found);
+  });
+
+  it.each([
+    [0.4, true],
+    [0.7, false],
+  ])('stands where nothing grows for %d of the time that it grew: %s', (share, found) => {
+    const detector = createLeakDetector();
+    const at = (t: number) => (2 + Math.min(t, 60) / 10) * GiB;
+    for (let i = 0; i < 600 * (1 + share); i++) detector.add(i / 10, at(i / 10), limit);
+    expect(detector.leak().found === true).toBe(found);
+  });
+
   it('lets go of a leak when the memory comes back', () => {
     const detector = createLeakDetector();
     for (let i = 0; i < 600; i++) detector.add(i / 10, (2 + i / 100) * GiB, limit);
