@@ -6,11 +6,101 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from .compression import choose_compression, compressed, expanded, join_planes, split_planes
 from .parts import ITEM_BYTES, About
 
 # Smaller ones are not worth a compressor's start.
 LEAST_BYTES = 1024
+
+
+# Byte shuffle and deflate: numbers are split into planes of bytes, and each plane that shrinks is
+# compressed.
+
+# Looked at before anything is compressed: so many blocks of so many bytes.
+SAMPLE_BLOCKS = 4
+SAMPLE_BYTES = 16_384
+# What shrinks by less than a tenth is kept as it is: reading it again would cost more than it saves.
+WORTHWHILE = 0.9
+# A byte of deflate makes at most 1032; a header that claims more lies.
+MAX_EXPANSION = 1032
+# The end of a deflate stream and its first block.
+SLACK_BYTES = 1024
+# zlib's default strategy, which has no name in Python.
+REPEATS = 0
+
+
+def split_planes(data: Any, width: int) -> list[Any]:
+    """All first bytes of the numbers, then all second ones, and so on, from a flat array of bytes.
+
+    Signs and exponents of neighbours are alike, so their planes shrink; the last bytes of a mantissa
+    are noise and are left alone.
+    """
+    import numpy
+
+    return list(numpy.ascontiguousarray(data.reshape(-1, width).T))
+
+
+def join_planes(planes: list[Any]) -> Any:
+    import numpy
+
+    return numpy.stack(planes, axis=1).reshape(-1)
+
+
+def choose_compression(data: Any, width: int) -> list[int | None] | None:
+    """How to compress numbers: a strategy for each plane, None for one that is kept as it is.
+
+    Tries a sample: the bytes as they lie (one strategy), and in planes. Numbers that repeat exactly
+    shrink better as they lie; numbers that are alike shrink better in planes. None where nothing shrinks.
+    """
+    sample = _sample(data, width)
+    way, size = _try_plane(sample)
+    planes = [(way, size)] if width == 1 else [_try_plane(p) for p in split_planes(sample, width)]
+    together = sum(size for _, size in planes)
+    if min(together, size) >= WORTHWHILE * len(sample):
+        return None
+    return [way] if size < together else [way for way, _ in planes]
+
+
+def _try_plane(plane: Any) -> tuple[int | None, int]:
+    by_runs, by_repeats = len(_deflate(plane, zlib.Z_RLE)), len(_deflate(plane, REPEATS))
+    size = min(by_runs, by_repeats)
+    if size >= WORTHWHILE * len(plane):
+        return None, len(plane)
+    # Runs of equal bytes are found as well by a search that is several times as fast.
+    return (REPEATS if by_repeats < WORTHWHILE * by_runs else zlib.Z_RLE), size
+
+
+def compressed(plane: Any, strategy: int) -> bytes | None:
+    """The compressed bytes; None where they would not be smaller."""
+    out = _deflate(plane, strategy)
+    return out if len(out) < len(plane) else None
+
+
+def expanded(data: Any, length: int) -> bytes | None:
+    """The plane again; None where the bytes do not make exactly so many."""
+    if length > len(data) * MAX_EXPANSION + SLACK_BYTES:
+        return None
+    machine = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        out = machine.decompress(data, length + 1)
+    except zlib.error:
+        return None
+    return out if len(out) == length and machine.eof else None
+
+
+def _deflate(data: Any, strategy: int) -> bytes:
+    machine = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, 8, strategy)
+    return machine.compress(data) + machine.flush()
+
+
+def _sample(data: Any, width: int) -> Any:
+    import numpy
+
+    if len(data) <= SAMPLE_BLOCKS * SAMPLE_BYTES:
+        return data
+    # Blocks begin where a number begins.
+    apart = (len(data) - SAMPLE_BYTES) // (SAMPLE_BLOCKS - 1) // width * width
+    blocks = [data[at * apart : at * apart + SAMPLE_BYTES] for at in range(SAMPLE_BLOCKS)]
+    return numpy.concatenate(blocks)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import mmap
+import os
+import re
 import threading
 import weakref
 from typing import Any, Callable
 
 from ..arguments import BadValue, one_of, shown, size
 from ..bridge import reporter
-from .auto_limit import auto_limit, host_memory
-from .item_folder import ItemFolder
+from ..failure import MISSING_PACKAGE, Failure
+from ..memory import host
+from ..memory.load_line import LOAD_LINE
+from .adaptive_cache import AdaptiveCache
 from .packing import pack, unpack
 from .parts import parts_of, value_of
-from .record import Record, encode
-from .tier import Tier
+from .record import Record, decode, encode
 
 # Estimated: key, entries of dicts, views; so that a million small items do not pass the limit.
 ITEM_OVERHEAD_BYTES = 512
@@ -23,6 +29,182 @@ LONGEST_KEY = 4096
 ADJUST_SECONDS = 1.0
 
 _living: weakref.WeakSet[BufferStore] = weakref.WeakSet()
+
+
+# How much memory a store of automatic size may hold: the rule of src/buffers/buffer-store.ts.
+
+# A store never plans with more than this part of the machine.
+MAX_SHARE = 0.5
+
+
+def auto_limit(used_bytes: int, total_bytes: int, held_bytes: int) -> int:
+    """What it holds now, and what is free below the load line; less than it holds above the line.
+
+    >>> auto_limit(used_bytes=95, total_bytes=100, held_bytes=20)
+    15
+    """
+    free = LOAD_LINE * total_bytes - used_bytes
+    return int(min(MAX_SHARE * total_bytes, max(0, held_bytes + free)))
+
+
+def host_memory() -> tuple[int, int] | None:
+    """(used, total) of the machine, or of the tightest cgroup; None where they cannot be read."""
+    machine = host.machine()
+    total, available = machine.get("MemTotal"), machine.get("MemAvailable")
+    if total is None or available is None:
+        return None
+    limit = host.cgroup_limit()
+    used = total - available
+    if limit is not None and limit < total:
+        return max(host.resident_bytes(), used - (total - limit)), limit
+    return used, total
+
+
+class Tier:
+    """One place where items lie, with its own limit: memory, or a folder."""
+
+    def __init__(self, limit_bytes: int, drop: Callable[[str], None] = lambda _: None) -> None:
+        self.items: dict[str, Any] = {}
+        self.evictions = 0
+        self.raw_bytes = 0
+        self._raw: dict[str, int] = {}
+        self._cache = AdaptiveCache(limit_bytes)
+        self._drop = drop
+
+    @property
+    def bytes(self) -> int:
+        return self._cache.bytes
+
+    @property
+    def limit_bytes(self) -> int:
+        return self._cache.limit_bytes
+
+    def use(self, key: str) -> Any | None:
+        """The item, if it is here; asking counts, also for one that is not."""
+        self._cache.use(key)
+        return self.items.get(key)
+
+    def add(self, key: str, item: Any, size: int, raw_bytes: int) -> None:
+        self._forget(key)
+        self.items[key] = item
+        self._raw[key] = raw_bytes
+        self.raw_bytes += raw_bytes
+        self._evict(self._cache.add(key, size))
+
+    def remove(self, key: str) -> bool:
+        """Takes an item out; True where it was here."""
+        self._cache.remove(key)
+        return self._forget(key)
+
+    def resize(self, limit_bytes: int) -> None:
+        self._evict(self._cache.resize(limit_bytes))
+
+    def _evict(self, keys: list[str]) -> None:
+        for key in keys:
+            self.evictions += self._forget(key)
+            self._drop(key)
+
+    def _forget(self, key: str) -> bool:
+        self.raw_bytes -= self._raw.pop(key, 0)
+        return self.items.pop(key, None) is not None
+
+
+ITEM_NAME = re.compile(r"[0-9a-f]{32}\.buffer")
+UNFINISHED_NAME = re.compile(r"[0-9a-f]{32}\.(\d{1,10})\.tmp")
+
+
+class ItemFolder:
+    """One file an item. A file gets its name when it is whole, so a process that is killed leaves either
+    the old item, the new one, or a file that the next one removes.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
+
+    def open(self) -> tuple[list[tuple[Record, int]], int]:
+        """The items that are there with the bytes of their files, oldest first, and how many were
+        damaged. Unfinished and damaged files are removed.
+        """
+        found = []
+        damaged = 0
+        for name in os.listdir(self.folder):
+            unfinished = UNFINISHED_NAME.fullmatch(name)
+            if unfinished and not _is_alive(int(unfinished[1])):
+                self._remove(name)
+            if not ITEM_NAME.fullmatch(name):
+                continue
+            mapped = self._map(name)
+            record = None if mapped is None else decode(mapped)
+            if record is None or mapped is None or _file_of(record.key) != name:
+                damaged += 1
+                self._remove(name)
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                changed = os.stat(os.path.join(self.folder, name)).st_mtime_ns
+                found.append((changed, record, len(mapped)))
+        found.sort(key=lambda one: one[0])
+        return [(record, size) for _, record, size in found], damaged
+
+    def write(self, key: str, pieces: list[Any]) -> None:
+        """Writes the pieces of a record. When it returns, the file is complete."""
+        path = os.path.join(self.folder, _file_of(key))
+        unfinished = f"{path[: -len('.buffer')]}.{os.getpid()}.tmp"
+        try:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.writelines(pieces)
+            os.replace(unfinished, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise _cannot_write(self.folder, error) from error
+
+    def read(self, key: str) -> Record | None:
+        """The record of a key, mapped; None where it is gone or damaged."""
+        mapped = self._map(_file_of(key))
+        record = None if mapped is None else decode(mapped)
+        return record if record is not None and record.key == key else None
+
+    def remove(self, key: str) -> None:
+        self._remove(_file_of(key))
+
+    def _map(self, name: str) -> mmap.mmap | None:
+        try:
+            with open(os.path.join(self.folder, name), "rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            # An empty file cannot be mapped.
+            return None
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.folder, name))
+
+
+def _file_of(key: str) -> str:
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.buffer"
+
+
+def _is_alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+        return True
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _cannot_write(folder: str, error: OSError) -> Failure:
+    fact = f"buffers cannot be written to {folder}: {error.strerror or error}"
+    next_step = "free some space there, or name a folder that can be written"
+    return Failure("cannot-write", fact, next_step, status=MISSING_PACKAGE)
 
 
 class BufferStore:

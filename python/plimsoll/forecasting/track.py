@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
-from .cells import CELLS_PER_LEVEL, Cell, Cells, cell_seconds
-from .cycles import Climb, Cycles, Pace
 from .growth import FEWEST_POINTS, Growth, steady_growth
 from .slopes import Point
 
@@ -32,6 +31,162 @@ REPETITION_HEIGHT_SHARE = 0.15
 # Peaks of so many climbs make an envelope; its pace is that of so many cycles.
 FEWEST_CLIMBS = 3
 RECENT_CYCLES = 2
+
+
+# The recent past of a series at every scale at once, in constant memory.
+
+# Width of the finest cells: at 10 Hz a few readings fall into each.
+FINEST_SECONDS = 0.25
+# Each level is twice as coarse as the one below; 16 of them reach back three days.
+LEVELS = 16
+# Cells kept on each level. Enough for a slope and its spread, few enough to stay cheap.
+CELLS_PER_LEVEL = 32
+
+
+class Cell:
+    """Extremes of a series within one stretch of time, with the times at which they were seen."""
+
+    __slots__ = ("first_seconds", "index", "last_seconds", "max", "min")
+
+    def __init__(self, index: int, point: Point) -> None:
+        self.index = index
+        self.first_seconds = self.last_seconds = point.seconds
+        self.min = self.max = point
+
+    def add(self, point: Point) -> None:
+        self.last_seconds = point.seconds
+        if point.bytes < self.min.bytes:
+            self.min = point
+        if point.bytes >= self.max.bytes:
+            self.max = point
+
+
+Edge = Callable[[Cell], Point]
+
+
+class Cells:
+    """Level k holds the last 32 cells of 0.25 x 2^k seconds.
+
+    A late, fast growth shows on the fine levels, a slow leak on the coarse ones, and on a level whose
+    cells are longer than a work cycle the cell maxima are the upper envelope of the sawtooth.
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[deque[Cell]] = [deque(maxlen=CELLS_PER_LEVEL) for _ in range(LEVELS)]
+
+    def add(self, seconds: float, value: float) -> None:
+        point = Point(seconds, value)
+        for level, cells in enumerate(self._levels):
+            index = int(seconds // cell_seconds(level))
+            if cells and cells[-1].index == index:
+                cells[-1].add(point)
+            else:
+                cells.append(Cell(index, point))
+
+    @property
+    def used_levels(self) -> int:
+        """Levels worth looking at: those with more than one cell."""
+        return next((n for n, cells in enumerate(self._levels) if len(cells) < 2), LEVELS)
+
+    def is_single(self, level: int) -> bool:
+        """Whether the last finished cell of a level holds one reading only."""
+        cells = self._levels[level]
+        return len(cells) > 1 and cells[-2].first_seconds == cells[-2].last_seconds
+
+    def extremes(self, level: int, edge: Edge) -> list[Point]:
+        """Of the cells of a level, oldest first; the last one is still filling."""
+        return [edge(cell) for cell in self._levels[level]]
+
+    def highest_since(self, level: int, seconds: float) -> float:
+        recent = (cell for cell in self._levels[level] if cell.last_seconds >= seconds)
+        return max((cell.max.bytes for cell in recent), default=0.0)
+
+
+def cell_seconds(level: int) -> float:
+    """Width of the cells of a level."""
+    return FINEST_SECONDS * 2**level
+
+
+# The large swings of a series, and how regularly it reaches new highs.
+
+# A fall counts when it gives back this share of the limit, and this share of what had been climbed:
+# smaller ones are the work itself.
+FALL_SHARE_OF_LIMIT = 0.1
+FALL_SHARE_OF_CLIMB = 0.35
+CLIMBS_KEPT = 16
+# Gaps between new highs that are remembered.
+GAPS_KEPT = 16
+# Nothing new for this many times the longest of them is a pause, if it lasts this long at least.
+PAUSE_FACTOR = 2.5
+LEAST_PAUSE_SECONDS = 1
+
+
+class Climb(NamedTuple):
+    """From a trough to the peak that followed it."""
+
+    trough: Point
+    peak: Point
+
+
+class Cycles:
+    """An epoch that gathers and lets go, a cache that is emptied, one job after another.
+
+    A climb like those that came down before is not growth.
+    """
+
+    def __init__(self) -> None:
+        # Climbs that ended in a fall, oldest first.
+        self.climbs: deque[Climb] = deque(maxlen=CLIMBS_KEPT)
+        # Where the climb that goes on now began.
+        self.trough: Point | None = None
+        self._peak = Point(math.nan, math.nan)
+
+    @property
+    def trough_seconds(self) -> float:
+        return math.nan if self.trough is None else self.trough.seconds
+
+    def add(self, point: Point, limit_bytes: float) -> None:
+        if self.trough is None:
+            self.trough = self._peak = point
+            return
+        if point.bytes >= self._peak.bytes:
+            self._peak = point
+            return
+        fall = self._peak.bytes - point.bytes
+        climbed = self._peak.bytes - self.trough.bytes
+        if fall >= FALL_SHARE_OF_LIMIT * limit_bytes and fall >= FALL_SHARE_OF_CLIMB * climbed:
+            if climbed >= FALL_SHARE_OF_LIMIT * limit_bytes:
+                self.climbs.append(Climb(self.trough, self._peak))
+            self.trough = self._peak = point
+        elif point.bytes < self.trough.bytes:
+            self.trough = self._peak = point
+
+
+class Pace:
+    """How regularly a series reaches new highs, at the full fineness of its readings."""
+
+    def __init__(self) -> None:
+        self._gaps: deque[float] = deque(maxlen=GAPS_KEPT)
+        self._high: Point | None = None
+        self._high_seconds = math.nan
+
+    def add(self, point: Point) -> None:
+        if self._high is not None:
+            if point.bytes <= self._high.bytes:
+                return
+            self._gaps.append(point.seconds - self._high.seconds)
+        self._high = point
+        self._high_seconds = point.seconds
+
+    def restart(self) -> None:
+        """The series came down: what it reached before does not count any more."""
+        self._gaps.clear()
+        self._high = None
+
+    def has_paused(self, now: float) -> bool:
+        """Whether it has been without a new high for much longer than it ever was lately."""
+        longest = max(self._gaps, default=0.0)
+        return now - self._high_seconds > max(LEAST_PAUSE_SECONDS, PAUSE_FACTOR * longest)
 
 
 class _Known(NamedTuple):

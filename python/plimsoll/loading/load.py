@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
+import os
+import re
 from collections import OrderedDict
 from typing import Any, Callable
 
@@ -12,9 +16,7 @@ from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.device_name import device_of
 from ..memory.out_of_memory import recognise
-from .names import repository_of
-from .offload import place_with_offload
-from .preparing import prepare_for_training, tokenizer_of
+from ..optimizing.checkpointing import checkpoint
 from .presets import LADDER, PRESETS, after, most_precise
 from .quantized import quantize
 from .saved import canonical_model, saved_choice
@@ -23,6 +25,117 @@ log = logging.getLogger("plimsoll")
 
 _cache: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _tokenizers: dict[tuple[Any, ...], Any] = {}
+
+
+# Names of models as people write them: the same catalogue that the command `plimsoll` uses.
+
+_CATALOGUE = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "models.jsonl"
+)
+
+
+def repository_of(name: str) -> str:
+    """The repository on the hub that a name stands for; what is a folder or unknown stays as it is.
+
+    >>> repository_of("llama-3-8b")
+    'meta-llama/Meta-Llama-3-8B'
+    """
+    if os.path.exists(name) or _is_cached(name):
+        return name
+    return _repositories().get(_key(name), name)
+
+
+def _is_cached(name: str) -> bool:
+    """Whether that very name was downloaded before: then it is loaded so, without a network."""
+    home = os.environ.get("HF_HOME") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
+    )
+    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
+    return os.path.isdir(os.path.join(cache, "models--" + name.replace("/", "--")))
+
+
+@functools.lru_cache(maxsize=1)
+def _repositories() -> dict[str, str]:
+    with open(_CATALOGUE, encoding="utf-8") as file:
+        models = [json.loads(line) for line in file if line.strip()]
+    found: dict[str, str] = {}
+    for model in models:
+        names = [model["name"], *model.get("also", [])]
+        for name in names:
+            # A short name without an organization is not a repository on the hub.
+            found.setdefault(_key(name), name if "/" in name else model["name"])
+    return found
+
+
+def _key(name: str) -> str:
+    # A point between digits counts: opt-1.3b is not opt-13b.
+    own = re.sub(r"(?<!\d)\.|\.(?!\d)|[^a-z0-9.]", "", name.rsplit("/", 1)[-1].lower())
+    return re.sub(r"^meta(?=llama)", "", own)
+
+
+# Layers that do not fit wait on the host, and come to the device for as long as they run.
+
+
+def place_with_offload(model: Any, device: Any, device_bytes: int) -> int:
+    """Moves what fits to the device, the rest stays on the host with hooks; how many blocks stayed."""
+    from ..optimizing.checkpointing import containers
+
+    blocks = [block for container in containers(model) for block in container]
+    sizes = [_bytes(block) for block in blocks]
+    inside = {id(m) for block in blocks for m in block.modules()}
+    room = device_bytes - (_bytes(model) - sum(sizes))
+    # One block at a time visits the device.
+    room -= max(sizes, default=0)
+    waiting: list[Any] = []
+    for block, size in zip(blocks, sizes):
+        room -= size
+        # A model that was built on the device leaves it where there is no room.
+        block.to(device if room >= 0 else "cpu")
+        if room < 0:
+            waiting.append(block)
+    for module in model.modules():
+        if id(module) not in inside:
+            for tensor in [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+                tensor.data = tensor.data.to(device)
+    for block in waiting:
+        block.register_forward_pre_hook(lambda m, args: m.to(device) and None)
+        block.register_forward_hook(lambda m, args, out: m.to("cpu") and None)
+    return len(waiting)
+
+
+def _bytes(module: Any) -> int:
+    return sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
+
+
+# A loaded model made ready for training: through adapters where its weights are quantized, else as a whole.
+
+
+def prepare_for_training(model: Any, bits: int) -> None:
+    """Quantized weights cannot be trained: all that was loaded is frozen, and adapters learn (LoRA).
+
+    Activations are computed again in backward. Where nothing below the adapters is trained, gradients reach them
+    only if the inputs carry some, so these are asked for.
+    """
+    if bits < 16:
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+    model.train()
+    checkpoint(model)
+    ask = getattr(model, "enable_input_require_grads", None)
+    if ask is not None:
+        ask()
+
+
+def tokenizer_of(source: str, options: dict[str, Any]) -> Any:
+    """Of the same repository or folder and revision; without a token for padding it pads with its last one."""
+    import transformers
+
+    names = ("revision", "trust_remote_code", "token", "cache_dir", "local_files_only", "subfolder")
+    same = {name: options[name] for name in names if name in options}
+    made = transformers.AutoTokenizer.from_pretrained(source, **same)
+    if made.pad_token is None and made.eos_token is not None:
+        made.pad_token = made.eos_token
+    return made
 
 
 def load(

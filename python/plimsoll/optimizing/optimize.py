@@ -3,20 +3,183 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable
+from functools import cache
+from typing import Any, Callable, NamedTuple
 
 from ..arguments import BadValue, function, one_of, shown, whole
 from ..arguments import dtype as floating_type
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
-from . import checkpointing, fused, loss, precision, pruning
+from . import checkpointing, precision, pruning
 from .change import Change, parameter_bytes
-from .levels import LEVELS
 from .measure import kept_for_backward
 
 log = logging.getLogger("plimsoll")
 # What changes the bytes kept for backward.
 _MEASURED = ("checkpointing", "autocast", "attention", "loss-in-pieces")
+
+
+# Levels O0 to O3, named as those of apex.amp: what they mean with the PyTorch of today.
+
+
+class Level(NamedTuple):
+    """What a level turns on; an argument that was given counts for more."""
+
+    autocast: bool
+    cheap: bool
+    recompute: bool
+    weights: bool
+
+
+LEVELS: dict[str, Level] = {
+    # Nothing changes.
+    "O0": Level(False, False, False, False),
+    # Products in bfloat16, weights as they are, and what costs no time: attention kernel, fused optimizer.
+    "O1": Level(True, True, False, False),
+    # The same, and what costs time: checkpointing, the loss in pieces.
+    "O2": Level(True, True, True, False),
+    # The weights themselves in bfloat16: results change.
+    "O3": Level(False, True, True, True),
+}
+
+
+# An optimizer that updates in one kernel, without a temporary copy of all its parameters.
+
+
+def fuse_optimizer(optimizer: Any) -> Change | None:
+    """Turns on the fused kernel of a torch optimizer; None where it has none or runs it already."""
+    import torch
+
+    kinds = tuple(getattr(torch.optim, name) for name in ("Adam", "AdamW", "SGD", "Adagrad"))
+    groups = optimizer.param_groups
+    if type(optimizer) not in kinds or any(
+        group.get("fused") or group.get("differentiable") for group in groups
+    ):
+        return None
+    parameters = [p for group in groups for p in group["params"]]
+    if not all(p.is_floating_point() for p in parameters):
+        return None
+    before = [(group.get("foreach"), group.get("fused")) for group in groups]
+    scaling = getattr(optimizer, "_step_supports_amp_scaling", None)
+    for group in groups:
+        group["foreach"], group["fused"] = False, True
+    optimizer._step_supports_amp_scaling = True
+    # Fused kernels count steps on the device of the parameter.
+    for parameter, state in optimizer.state.items():
+        if torch.is_tensor(state.get("step")):
+            state["step"] = state["step"].to(parameter.device, torch.float32)
+
+    def undo() -> None:
+        for group, (foreach, was_fused) in zip(groups, before):
+            group["foreach"], group["fused"] = foreach, was_fused
+        if scaling is None:
+            del optimizer._step_supports_amp_scaling
+        else:
+            optimizer._step_supports_amp_scaling = scaling
+        for state in optimizer.state.values():
+            if torch.is_tensor(state.get("step")):
+                state["step"] = state["step"].cpu()
+
+    on_cards = [p for p in parameters if p.is_cuda]
+    temporary = sum(p.numel() * p.element_size() for p in on_cards)
+    note = (
+        "no temporary copies in optimizer.step()"
+        if on_cards
+        else "on the host the default makes no copies; faster only"
+    )
+    return Change("fused-optimizer", undo, temporary, note)
+
+
+# The loss of a language model a piece of the tokens at a time: no copy of all logits in 32 bits.
+
+# Logits that are worked on at once: 128 MiB in 32 bits, a small part of any batch that needs this.
+_PIECE = 1 << 25
+
+
+def in_pieces(model: Any) -> Change | None:
+    """For Hugging Face's causal language models; None for a model that takes its loss another way."""
+    inner = getattr(model, "module", model)
+    try:
+        from transformers.loss.loss_utils import ForCausalLMLoss
+    except ImportError:
+        return None
+    if getattr(inner, "loss_function", None) is not ForCausalLMLoss:
+        return None
+    had_own = "_loss_function" in inner.__dict__
+    inner.loss_function = causal_loss
+
+    def undo() -> None:
+        if had_own:
+            inner.loss_function = ForCausalLMLoss
+        else:
+            del inner._loss_function
+
+    return Change("loss-in-pieces", undo, note="logits are never held in 32 bits as a whole")
+
+
+def causal_loss(
+    logits: Any,
+    labels: Any,
+    vocab_size: int,
+    num_items_in_batch: Any = None,
+    ignore_index: int = -100,
+    shift_labels: Any = None,
+    **_: Any,
+) -> Any:
+    """Cross entropy of each token's successor, as transformers defines it."""
+    import torch
+
+    if shift_labels is None:
+        shift_labels = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+    targets = shift_labels.reshape(-1).to(logits.device)
+    total = _summed().apply(logits.reshape(-1, vocab_size), targets, ignore_index)
+    if num_items_in_batch is None:
+        return total / (targets != ignore_index).sum()
+    return total / (
+        num_items_in_batch.to(total.device)
+        if torch.is_tensor(num_items_in_batch)
+        else num_items_in_batch
+    )
+
+
+@cache
+def _summed() -> Any:
+    """The sum over all tokens. Its gradient is made on the way, in the type of the logits."""
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class SummedCrossEntropy(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, logits: Any, targets: Any, ignore_index: int) -> Any:
+            wanted = logits.requires_grad
+            gradient = torch.empty_like(logits) if wanted else None
+            total = torch.zeros((), dtype=torch.float32, device=logits.device)
+            rows = max(1, _PIECE // logits.shape[-1])
+            for start in range(0, len(logits), rows):
+                piece = slice(start, start + rows)
+                logs = torch.log_softmax(logits[piece].float(), dim=-1)
+                counted = targets[piece] != ignore_index
+                target = targets[piece].where(counted, targets.new_zeros(()))[:, None]
+                total -= logs.gather(1, target)[:, 0].where(counted, logs.new_zeros(())).sum()
+                if gradient is not None:
+                    shares = logs.exp_()
+                    shares.scatter_add_(1, target, shares.new_full((), -1.0).expand(target.shape))
+                    gradient[piece] = shares.mul_(counted[:, None])
+            context.save_for_backward(gradient)
+            return total
+
+        @staticmethod
+        @once_differentiable
+        def backward(context: Any, above: Any) -> Any:
+            (gradient,) = context.saved_tensors
+            scaled = torch.empty_like(gradient)
+            rows = max(1, _PIECE // gradient.shape[-1])
+            for start in range(0, len(gradient), rows):
+                piece = slice(start, start + rows)
+                scaled[piece] = gradient[piece].float().mul_(above)
+            return scaled, None, None
+
+    return SummedCrossEntropy
 
 
 class Optimization:
@@ -129,7 +292,7 @@ def optimize(
         )
     if pieces or (pieces is None and train):
         made.apply(
-            loss.in_pieces(model),
+            in_pieces(model),
             "loss-in-pieces",
             "only causal language models of transformers have it",
         )
@@ -142,7 +305,7 @@ def optimize(
         _prune(made, model, prune, train)
     if optimizer is not None and fuse is not False:
         made.apply(
-            fused.fuse(optimizer),
+            fuse_optimizer(optimizer),
             "fused-optimizer",
             "fused already, or an optimizer without a fused kernel",
         )

@@ -2,17 +2,181 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ..arguments import BadValue, number, whole
 from ..buffering.store import BufferStore
-from .own_next import OwnNext
-from .saved import read_replay, write_replay
-from .sum_tree import SumTree
+from ..failure import Failure
 
 TERMINATED, TRUNCATED, OWN_NEXT = 1, 2, 4
 # A priority of 0 would never be drawn again.
 LEAST_PRIORITY = 1e-6
+
+
+# Priorities as a tree of sums, in arrays: many rows are changed or found in one call.
+
+
+class SumTree:
+    """In 32 bits: each sum is made of the two below it, so rounding does not pile up."""
+
+    def __init__(self, rows: int, dtype: str = "float32") -> None:
+        import numpy
+
+        self._numpy = numpy
+        self._leaves = 1 << max(0, rows - 1).bit_length()
+        self._sums = numpy.zeros(2 * self._leaves, dtype=dtype)
+
+    @property
+    def total(self) -> float:
+        return float(self._sums[1])
+
+    @property
+    def nbytes(self) -> int:
+        return self._sums.nbytes
+
+    def of(self, rows: Any) -> Any:
+        return self._sums[self._leaves + rows]
+
+    def set(self, rows: Any, values: Any) -> None:
+        """Where a row comes twice, the later value counts."""
+        places = self._leaves + self._numpy.asarray(rows)
+        self._sums[places] = values
+        while places.size and places[0] > 1:
+            places = self._numpy.unique(places >> 1)
+            self._sums[places] = self._sums[2 * places] + self._sums[2 * places + 1]
+
+    def find(self, values: Any) -> Any:
+        """For each value from 0 up to the total, the row in whose share it lies."""
+        places = self._numpy.ones(len(values), dtype=self._numpy.int64)
+        rest = self._numpy.array(values, dtype=self._numpy.float64)
+        for _ in range(self._leaves.bit_length() - 1):
+            left = 2 * places
+            below = self._sums[left]
+            # A sum of nothing is never entered, whatever rounding made of the rest.
+            right = (rest >= below) & (self._sums[left + 1] > 0)
+            rest -= below * right
+            places = left + right
+        return places - self._leaves
+
+
+FIRST_SLOTS = 64
+
+
+class OwnNext:
+    """Next observations that are not the observation of a later row: at the end of an episode, and of the
+    newest rows.
+    """
+
+    def __init__(self, like: Any) -> None:
+        import numpy
+
+        self._numpy = numpy
+        self._kept = numpy.empty((FIRST_SLOTS, *like.shape[1:]), dtype=like.dtype)
+        self._free = list(range(FIRST_SLOTS))
+        self._slots: dict[int, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self._kept.nbytes
+
+    def put(self, rows: Any, observations: Any) -> None:
+        if len(rows) > len(self._free):
+            self._grow(len(rows))
+        slots = [self._free.pop() for _ in range(len(rows))]
+        self._kept[slots] = observations
+        self._slots.update(zip(rows.tolist(), slots))
+
+    def get(self, rows: Any) -> Any:
+        return self._kept[[self._slots[row] for row in rows.tolist()]]
+
+    def remove(self, rows: Any) -> None:
+        self._free += [self._slots.pop(row) for row in rows.tolist()]
+
+    def all(self) -> tuple[Any, Any]:
+        """Every row that has one, and its observation."""
+        rows = self._numpy.array(sorted(self._slots), dtype=self._numpy.int64)
+        return rows, self.get(rows)
+
+    def _grow(self, more: int) -> None:
+        before = len(self._kept)
+        after = max(2 * before, before + more)
+        grown = self._numpy.empty((after, *self._kept.shape[1:]), dtype=self._kept.dtype)
+        grown[:before] = self._kept
+        self._free += range(before, after)
+        self._kept = grown
+
+
+# A replay buffer in a store of buffers: chunks of rows, and last of all what says which chunks count.
+
+# Rows of one item: some megabytes, so that a chunk is compressed and checked as a whole.
+CHUNK_ROWS = 65_536
+
+
+def write_replay(
+    store: BufferStore,
+    name: str,
+    about: dict[str, Any],
+    columns: dict[str, Any],
+    own: tuple[Any, Any],
+) -> None:
+    """A process that is killed meanwhile leaves the one that was saved before."""
+    before = _about(store, name)
+    version = 1 if before is None else before["version"] + 1
+    rows = len(next(iter(columns.values()))) if columns else 0
+    starts = range(0, rows, CHUNK_ROWS)
+    for start in starts:
+        part = {key: column[start : start + CHUNK_ROWS] for key, column in columns.items()}
+        store.put(_key(name, version, start), part)
+    if len(own[0]):
+        store.put(_key(name, version, "own"), {"rows": own[0], "observations": own[1]})
+    header = {**about, "version": version, "starts": list(starts), "own": len(own[0])}
+    store.put(name, json.dumps(header).encode())
+    if before is not None:
+        for part in (*before["starts"], "own"):
+            store.delete(_key(name, before["version"], part))
+
+
+def read_replay(
+    store: BufferStore, name: str
+) -> tuple[dict[str, Any], dict[str, Any], tuple[Any, Any]]:
+    import numpy
+
+    about = _about(store, name)
+    if about is None:
+        raise _gone(name)
+    chunks = [_part(store, name, about["version"], start) for start in about["starts"]]
+    keys = chunks[0] if chunks else ()
+    columns = {key: numpy.concatenate([chunk[key] for chunk in chunks]) for key in keys}
+    if not about["own"]:
+        return about, columns, (numpy.array([], dtype=numpy.int64), [])
+    own = _part(store, name, about["version"], "own")
+    return about, columns, (own["rows"], own["observations"])
+
+
+def _about(store: BufferStore, name: str) -> Any:
+    found = store.get(name)
+    try:
+        about = json.loads(found) if isinstance(found, bytes) else None
+    except ValueError:
+        about = None
+    return about if isinstance(about, dict) and "version" in about else None
+
+
+def _part(store: BufferStore, name: str, version: int, part: Any) -> Any:
+    found = store.get(_key(name, version, part))
+    if found is None:
+        raise _gone(name)
+    return found
+
+
+def _key(name: str, version: int, part: Any) -> str:
+    return f"{name}/{version}/{part}"
+
+
+def _gone(name: str) -> Failure:
+    fact = f"the replay buffer {name} is not in the store, or a part of it was dropped or damaged"
+    return Failure("replay-gone", fact, "give the store a larger limit and save it again")
 
 
 class ReplayBuffer:

@@ -5,18 +5,32 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .accumulation import STORAGE_REFERENCES
 from .choices.chosen import NMS
 from .data_sizes import BY_DATA
-from .kernels import ctc, detection, losses, recurrent
+from .kernels import ctc, detection, losses, matrix_factors, recurrent
 from .kernels.convolution import channels_last
-from .kernels.matrices import least_squares
-from .results.resized_images import resized
+from .results.alike_results import strides_in_one_run
 from .small_values import is_counted, is_likely, marked, readable, remember
 from .standins.imports import when_imported
 
 _ATEN = torch.ops.aten
+
+
+# Images that are resized: PyTorch's meta kernels for this work out all places and weights, for a result that follows
+# from the shapes. Detectors resize the map of each person to a size of its own, thousands of them.
+
+
+def resized(func: Any, args: tuple, kwargs: dict) -> Any:
+    """Of images that lie row by row. For others, and for what is wrong, the kernel is asked."""
+    image, size = args[:2]
+    plain = image.dim() == 4 and image.numel() > 0 and image.is_floating_point()
+    plain = plain and image.stride() == strides_in_one_run(image.shape) and min(size) > 0
+    if not plain or suggest_memory_format(image) is not torch.contiguous_format:
+        return func(*args, **kwargs)
+    return torch.empty((*image.shape[:2], *size), dtype=image.dtype, device=image.device)
 
 
 def _contiguous(tensor: Any) -> Any:
@@ -219,8 +233,8 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._fused_moving_avg_obs_fq_helper.default: _quantized,
     _ATEN._padded_dense_to_jagged_forward.default: _jagged,
     _ATEN._nested_tensor_from_tensor_list.default: _not_followed,
-    _ATEN.linalg_lstsq.default: lambda f, a, k: least_squares.forward(a),
-    _ATEN.geqrf.default: lambda f, a, k: least_squares.reflections(a),
+    _ATEN.linalg_lstsq.default: lambda f, a, k: matrix_factors.forward(a),
+    _ATEN.geqrf.default: lambda f, a, k: matrix_factors.reflections(a),
     _ATEN.mse_loss.default: losses.forward,
     _ATEN.smooth_l1_loss.default: losses.forward,
     _ATEN.convolution.default: _convolution,

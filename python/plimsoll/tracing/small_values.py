@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .known import unwritten
 from .known.computing import compute, run
 from .known.later import Later, NotComputed, before_writing, now
 from .known.layout import holds_coordinates, strides_of
@@ -49,6 +48,38 @@ _MARKED = "_plimsoll_marked"
 _LIKELY = "_plimsoll_likely"
 # All that say what a tensor holds.
 MARKS = (_VALUE, _UNSURE, _MARKED, _LIKELY)
+
+
+# Whole numbers that a program makes without values, and then writes part by part: `torch.empty`, `new_empty`.
+#
+# Where each part is written with known values, all of it is known: the first places of the graphs of a batch, say.
+# Until then its values are unknown.
+
+_UNWRITTEN = "_plimsoll_unwritten"
+
+
+def mark_unwritten(result: Any) -> None:
+    """After an op that writes nothing into what it makes."""
+    if not isinstance(result, torch.Tensor) or not result.is_meta:
+        return
+    small = 0 < result.numel() <= _LARGEST and not result.dtype.is_floating_point
+    if small and not result.dtype.is_complex and result.layout is torch.strided:
+        setattr(result, _UNWRITTEN, True)
+
+
+def take_unwritten(target: Any) -> list[tuple[Any, Any]]:
+    """Before the first write to it, or to a part: the whole and the part, with zeros for what they hold."""
+    whole = target if target._base is None else target._base
+    if not getattr(whole, _UNWRITTEN, False):
+        return []
+    delattr(whole, _UNWRITTEN)
+    if not whole.is_contiguous():
+        return []
+    zeros = torch.zeros(whole.shape, dtype=whole.dtype, device="cpu")
+    if target is whole:
+        return [(whole, zeros)]
+    start = target.storage_offset() - whole.storage_offset()
+    return [(whole, zeros), (target, zeros.as_strided(target.shape, target.stride(), start))]
 
 
 def value_of(tensor: Any) -> Any:
@@ -98,7 +129,7 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
         _write(func, args, kwargs)
         return
     if way == LEAVES:
-        unwritten.keep(result)
+        mark_unwritten(result)
         return
     if way == COMPUTES and _lacks_values(args):
         return
@@ -204,7 +235,7 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
             _forget_values(target)
         return
     target = written[0]
-    for tensor, zeros in unwritten.taken(target):
+    for tensor, zeros in take_unwritten(target):
         remember(tensor, zeros)
     if not is_likely(target) and not _is_shared(target) and func not in _FILLS:
         # As most that is written: nothing is known of it.

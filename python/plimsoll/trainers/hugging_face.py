@@ -5,12 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from . import clipping
-from .evaluation import recovering_prediction
-from .hugging_face_loss import rule_of
+from ..memory.out_of_memory import recognise
+from ..recovery.function import RecoveringFunction
+from ..recovery.parts.shares import sample_weights
+from ..recovery.parts.split import Splitter
+from . import clipping, status, weighing
+from .counting import samples_of
+from .generation import padded
+from .handled import handled_by
 from .optimizer_retry import OptimizerRetry, Replaced, may_be_retried
 from .split_step import SplitStep
 
@@ -23,6 +29,119 @@ SEPARABLE = ("NO", "MULTI_GPU", "MULTI_CPU")
 
 
 _everywhere = False
+
+
+def rule_of(
+    trainer: Any,
+    model: Any,
+    items: Callable[[], Any],
+    batch: Any,
+    count: int,
+    splitter: Splitter,
+) -> str | None:
+    """How the loss of a Trainer adds up: its own compute_loss is asked, since programs override it."""
+    args = trainer.args
+    coarse = any(getattr(args, name, False) for name in ("fp16", "bf16")) or _is_half(model)
+
+    def loss(part: Any) -> Any:
+        inputs = trainer._prepare_inputs(dict(part))
+        number = items()
+        named = {} if number is None else {"num_items_in_batch": number}
+        with trainer.compute_loss_context_manager():
+            return trainer.compute_loss(getattr(model, "module", model), inputs, **named)
+
+    try:
+        return weighing.rule_of(loss, batch, count, splitter, model, coarse)
+    except Exception as error:
+        # One or two samples alone are not a batch of this loss; or even they do not fit.
+        short = " (out of memory)" if recognise(error) is not None else ""
+        log.warning("plimsoll: the loss of a few samples could not be computed%s: %s", short, error)
+        return None
+
+
+def _is_half(model: Any) -> bool:
+    first = next(iter(model.parameters()), None)
+    return first is not None and first.element_size() < 4
+
+
+# A Trainer's evaluation in parts: predictions end to end, the loss by what each part of it averages over.
+
+PREDICTION_ARGUMENTS = ["model", "inputs", "prediction_loss_only", "ignore_keys"]
+
+
+def recovering_prediction(trainer: Any) -> Any:
+    """In place of `trainer.prediction_step`; None where its signature is not the known one."""
+    real = trainer.prediction_step
+    if (
+        list(inspect.signature(real).parameters)[: len(PREDICTION_ARGUMENTS)]
+        != PREDICTION_ARGUMENTS
+    ):
+        return None
+
+    def predict(inputs: Any, model: Any, more: Any, named: Any) -> Any:
+        return inputs, real(model, dict(inputs), *more, **named)
+
+    function = RecoveringFunction(predict, join=lambda done: joined(done, trainer))
+
+    def prediction_step(model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        if samples_of(inputs) is None or handled_by() is not None:
+            return real(model, inputs, *more, **named)
+        status.follow_evaluation(function.calls().fitting)
+        return function(inputs, model, more, named)[1]
+
+    return prediction_step
+
+
+def joined(done: list[tuple[Any, Any]], trainer: Any) -> tuple[Any, Any]:
+    """(inputs, (loss, logits, labels)) of each part as one."""
+    inputs = [part for part, _ in done]
+    losses, logits, labels = zip(*(result for _, result in done))
+    return inputs, (
+        _mean_loss(losses, inputs, trainer),
+        _concatenated(logits),
+        _concatenated(labels),
+    )
+
+
+def _mean_loss(losses: Any, inputs: list[Any], trainer: Any) -> Any:
+    if losses[0] is None:
+        return None
+    weights = [_weight(part, trainer) for part in inputs]
+    total = sum(weights)
+    known = [(loss, weight) for loss, weight in zip(losses, weights) if weight]
+    return sum(loss * weight for loss, weight in known) / total if total else losses[0]
+
+
+def _weight(part: Any, trainer: Any) -> int:
+    """What the mean of a part was taken over: as the trainer counted it, else by labels or samples."""
+    counted = trainer._get_num_items_in_batch([part], "cpu") if _counts(trainer) else None
+    if counted is not None:
+        return int(counted)
+    count = samples_of(part) or 1
+    weights = sample_weights(part, count, "auto", trainer.model)
+    return count if weights is None else sum(weights)
+
+
+def _counts(trainer: Any) -> bool:
+    """Whether this version tells the loss of an evaluation over how many labels it is taken."""
+    method, name = type(trainer).prediction_step, "_get_num_items_in_batch"
+    if getattr(trainer.args, "predict_with_generate", False) or not hasattr(trainer, name):
+        return False
+    own = [vars(kind).get("prediction_step") for kind in type(trainer).__mro__]
+    codes = [getattr(one, "__code__", None) for one in (method, *own)]
+    return any(code is not None and name in code.co_names for code in codes)
+
+
+def _concatenated(values: Any) -> Any:
+    first = values[0]
+    if first is None:
+        return None
+    if isinstance(first, Mapping):
+        made: Any = type(first)
+        return made({key: _concatenated([value[key] for value in values]) for key in first})
+    if isinstance(first, (list, tuple)):
+        return type(first)(_concatenated([value[i] for value in values]) for i in range(len(first)))
+    return padded(list(values), -100, sys.modules["torch"])
 
 
 def install(module: Any) -> None:

@@ -13,15 +13,12 @@ import torch
 import warm
 
 import plimsoll
-from plimsoll.buffering import auto_limit as limits
-from plimsoll.buffering.auto_limit import auto_limit
-from plimsoll.buffering.frequencies import Frequencies
-from plimsoll.buffering.item_folder import ItemFolder
+from plimsoll.buffering import store as limits
+from plimsoll.buffering.adaptive_cache import Frequencies, WindowCache
 from plimsoll.buffering.packing import pack
 from plimsoll.buffering.parts import parts_of
 from plimsoll.buffering.record import Record, decode, encode
-from plimsoll.buffering.store import BufferStore
-from plimsoll.buffering.window_cache import WindowCache
+from plimsoll.buffering.store import BufferStore, ItemFolder, auto_limit
 
 VALUES = {
     "bytes": b"\x00\x01",

@@ -7,7 +7,7 @@ import unittest
 import numpy
 
 import plimsoll
-from plimsoll.replaying.sum_tree import SumTree
+from plimsoll.replaying.replay import SumTree
 
 
 def episodes(steps, environments, seed, end=0.1):

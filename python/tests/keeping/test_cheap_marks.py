@@ -11,9 +11,8 @@ from sdk.injection import out_of_memory
 
 import plimsoll
 from plimsoll.recovery.restore.counted import Counted
-from plimsoll.recovery.restore.numpy_state import numpy_state
 from plimsoll.recovery.restore.optimizer_guard import OptimizerGuard
-from plimsoll.recovery.restore.random_state import RandomState
+from plimsoll.recovery.restore.random_state import RandomState, numpy_state
 
 
 class FailsAt(TorchFunctionMode):

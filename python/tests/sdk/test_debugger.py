@@ -235,7 +235,7 @@ class Warnings(Quiet):
         self.assertEqual(summary["overallUtilizationPercent"], summary["usedPercent"])
 
     def test_the_cards_are_those_that_the_process_uses(self):
-        from plimsoll.debugging import watched
+        from plimsoll.debugging import debugger
 
         held = {0: 0, 1: 5, 2: 0, 3: 9}
         cuda = types.SimpleNamespace(
@@ -247,9 +247,9 @@ class Warnings(Quiet):
         real = torch.cuda
         torch.cuda = cuda
         try:
-            self.assertEqual(watched._used_cards(), [0, 1, 3])
+            self.assertEqual(debugger._used_cards(), [0, 1, 3])
             self.assertEqual(
-                [one.device for one in watched.gauges_here(None, {})],
+                [one.device for one in debugger.gauges_here(None, {})],
                 ["cpu", "cuda:0", "cuda:1", "cuda:3"],
             )
         finally:

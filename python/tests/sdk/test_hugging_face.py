@@ -55,7 +55,7 @@ class HuggingFace(unittest.TestCase):
     def test_the_loss_in_pieces_is_the_same_loss(self):
         from unittest import mock
 
-        from plimsoll.optimizing import loss
+        from plimsoll.optimizing import optimize
 
         torch.manual_seed(0)
         model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
@@ -65,9 +65,9 @@ class HuggingFace(unittest.TestCase):
         for more in ({}, {"num_items_in_batch": torch.tensor(7)}):
             whole = model(input_ids=ids, labels=labels, **more).loss
             wanted = torch.autograd.grad(whole, list(model.parameters()))
-            change = loss.in_pieces(model)
+            change = optimize.in_pieces(model)
             # Pieces of 7 rows: the last one is shorter.
-            with mock.patch.object(loss, "_PIECE", 7 * 50):
+            with mock.patch.object(optimize, "_PIECE", 7 * 50):
                 pieces = model(input_ids=ids, labels=labels, **more).loss
                 found = torch.autograd.grad(pieces, list(model.parameters()))
             change.undo()
@@ -83,7 +83,7 @@ class HuggingFace(unittest.TestCase):
             num_attention_heads=1,
             intermediate_size=8,
         )
-        self.assertIsNone(loss.in_pieces(BertForMaskedLM(bert)))
+        self.assertIsNone(optimize.in_pieces(BertForMaskedLM(bert)))
 
     def test_optimize_switches_checkpointing_and_attention_and_back(self):
         torch.manual_seed(0)

@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 import plimsoll
-from plimsoll.loading.names import repository_of
+from plimsoll.loading.load import repository_of
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..", "..")
 HAS_COMMAND = shutil.which("node") is not None and os.path.exists(os.path.join(ROOT, "dist"))

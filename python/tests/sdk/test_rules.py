@@ -13,10 +13,9 @@ import torch
 from sdk import PACKAGE
 
 import plimsoll
-from plimsoll.batching.sizing import next_size
+from plimsoll.batching.batches import next_size
 from plimsoll.distributed import ranks
-from plimsoll.distributed.agreement import Agreement, Verdict
-from plimsoll.distributed.channel import FAILED, OK, Word
+from plimsoll.distributed.agreement import FAILED, OK, Agreement, Verdict, Word
 from plimsoll.leaks.census import Census, take_census
 from plimsoll.leaks.holders import holder_of
 from plimsoll.leaks.kept import _confidence, came_at_once, kept
@@ -29,8 +28,7 @@ from plimsoll.recovery.rules.decider import Decider, wait_seconds
 from plimsoll.recovery.rules.fitting import Fitting
 from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
 from plimsoll.recovery.rules.ladder import Failed, decide
-from plimsoll.recovery.rules.peaks import MAX_SIZES, Peaks
-from plimsoll.recovery.rules.sizer import Sizer
+from plimsoll.recovery.rules.sizer import MAX_SIZES, Peaks, Sizer
 from plimsoll.recovery.rules.sizes import (
     Growth,
     Measured,

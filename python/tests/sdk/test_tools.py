@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 import plimsoll
 from plimsoll.leaks.census import count_tensors, take_census
 from plimsoll.leaks.collection import PressureCollector
-from plimsoll.loading.offload import place_with_offload
+from plimsoll.loading.load import place_with_offload
 from plimsoll.loading.quantized import pack, quantize, unpack
 from plimsoll.loading.saved import model_key
 

@@ -17,8 +17,8 @@ from sdk.test_debugger import FakeGauge
 import plimsoll
 from plimsoll.failure import Failure
 from plimsoll.sessions.batch_choice import Line, choose_batch, line_tried, measure_samples
-from plimsoll.sessions.metered_step import MeteredStep
 from plimsoll.sessions.recommend import recommend
+from plimsoll.sessions.session import MeteredStep
 
 CONFIG = {
     "intervalSeconds": 0.05,

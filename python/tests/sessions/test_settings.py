@@ -7,8 +7,7 @@ import tempfile
 import unittest
 
 from plimsoll.failure import Failure
-from plimsoll.settings.check import checked, leaves
-from plimsoll.settings.read import read_settings, variable_of
+from plimsoll.settings.read import checked, leaves, read_settings, variable_of
 
 
 class Settings(unittest.TestCase):

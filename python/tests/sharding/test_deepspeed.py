@@ -14,7 +14,7 @@ from sharding import PACKAGE
 
 ROOT = os.path.dirname(PACKAGE)
 PRINTED = """
-import { shardingFormat } from './dist/plan/snippets/sharding-formats.js';
+import { shardingFormat } from './dist/plan/snippets/plan-lines.js';
 const settings = { precision: 'amp-bf16', optimizer: 'adamw-fused', checkpointing: false, batch: 2 };
 const option = (parallel) => ({ parallel, ...settings, fit: 'surely', accumulation: 1, givesUp: '' });
 const ways = [{ way: 'ddp', gpus: 1 }, { way: 'fsdp2', gpus: 1, reshard: false }, { way: 'fsdp2', gpus: 1 }];

@@ -10,7 +10,7 @@ import sharding  # noqa: F401 - puts the package on the path
 from plimsoll.failure import Failure
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
-from plimsoll.tracing.sharding import tensor_parallel
+from plimsoll.tracing.sharding import shard
 
 LAYERS, WIDTH, VOCABULARY = 3, 64, 128
 CONFIG = {
@@ -204,7 +204,7 @@ class Sharding(unittest.TestCase):
     def test_a_style_that_no_one_knows_is_told(self):
         model = SimpleNamespace(_tp_plan={"layer": "unheard_of"}, config=SimpleNamespace())
         with self.assertRaises(Failure) as raised:
-            tensor_parallel.shard(model, SimpleNamespace(size=lambda: 2))
+            shard.shard(model, SimpleNamespace(size=lambda: 2))
         self.assertEqual(raised.exception.code, "no-tensor-style")
         self.assertIn("unheard_of", raised.exception.fact)
 

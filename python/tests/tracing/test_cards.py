@@ -11,7 +11,7 @@ from tracing.watching import Asked, watched
 from plimsoll.tracing.gpu import H200, cudnn_properties, gpu_of
 from plimsoll.tracing.kernels import cudnn
 from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.cudnn_before_hopper import usual
+from plimsoll.tracing.kernels.cudnn import usual_before_hopper
 from plimsoll.tracing.kernels.cudnn_library import Choice
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import settings_of
@@ -104,31 +104,31 @@ class WithoutCudnn(unittest.TestCase):
     def test_tensor_cores_read_a_copy_of_the_input(self):
         conv = problem(480, 64, 86, 64, 3, pad=1)
         copy = 480 * 64 * 86 * 86 * 4
-        self.assertEqual(usual(conv, "forward", 86), copy)
-        self.assertEqual(usual(conv, "grad_input", 86), 0)
-        self.assertEqual(usual(conv, "grad_weight", 86), 2 * copy)
+        self.assertEqual(usual_before_hopper(conv, "forward", 86), copy)
+        self.assertEqual(usual_before_hopper(conv, "grad_input", 86), 0)
+        self.assertEqual(usual_before_hopper(conv, "grad_weight", 86), 2 * copy)
 
     def test_the_first_convolution_needs_none(self):
         conv = problem(326, 3, 86, 64, 7, 2, 3)
         for which in ("forward", "grad_input", "grad_weight"):
-            self.assertEqual(usual(conv, which, 86), 0)
+            self.assertEqual(usual_before_hopper(conv, which, 86), 0)
 
     def test_pointwise_ones_keep_the_weights_gradient_of_each_image(self):
         """The last layer of MobileNetV2 and of MnasNet, whose published peaks were 12 to 17 % higher without it."""
         conv = problem(317, 320, 3, 1280, 1)
-        self.assertEqual(usual(conv, "forward", 86), 0)
-        self.assertEqual(usual(conv, "grad_input", 86), 0)
-        self.assertEqual(usual(conv, "grad_weight", 86), 317 * 320 * 1280 * 4)
+        self.assertEqual(usual_before_hopper(conv, "forward", 86), 0)
+        self.assertEqual(usual_before_hopper(conv, "grad_input", 86), 0)
+        self.assertEqual(usual_before_hopper(conv, "grad_weight", 86), 317 * 320 * 1280 * 4)
 
     def test_before_tensor_cores_took_float32_nothing_was_copied(self):
-        self.assertEqual(usual(problem(480, 64, 86, 64, 3, pad=1), "forward", 75), 0)
+        self.assertEqual(usual_before_hopper(problem(480, 64, 86, 64, 3, pad=1), "forward", 75), 0)
         half = problem(480, 64, 86, 64, 3, pad=1, dtype=torch.float16)
-        self.assertEqual(usual(half, "forward", 75), 480 * 64 * 86 * 86 * 2)
+        self.assertEqual(usual_before_hopper(half, "forward", 75), 480 * 64 * 86 * 86 * 2)
 
     def test_channels_for_themselves_are_each_filled_up_to_sixteen_bytes(self):
         """ConvNeXt: pixel by pixel, so that PyTorch's own kernels do not take it."""
         image = torch.empty(282, 96, 21, 21, device="meta").to(memory_format=torch.channels_last)
         weight = torch.empty(96, 1, 7, 7, device="meta")
         conv = Problem(image, weight, image, [1, 1], [3, 3], [1, 1], False, 96)
-        self.assertEqual(usual(conv, "forward", 86), 2 * 4 * 282 * 96 * 21 * 21 * 4)
-        self.assertEqual(usual(conv, "grad_input", 86), 0)
+        self.assertEqual(usual_before_hopper(conv, "forward", 86), 2 * 4 * 282 * 96 * 21 * 21 * 4)
+        self.assertEqual(usual_before_hopper(conv, "grad_input", 86), 0)

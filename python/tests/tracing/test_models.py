@@ -9,7 +9,7 @@ from tracing import watching
 from tracing.test_quantized import settings
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.sources import hugging_face, model_class
+from plimsoll.tracing.sources import hugging_face
 from plimsoll.tracing.sources.batches import batch_for, target_notes
 from plimsoll.tracing.sources.vision import full_name
 
@@ -50,14 +50,14 @@ class Classes(unittest.TestCase):
         for kind, name in USUAL.items():
             with self.subTest(kind):
                 config = transformers.AutoConfig.for_model(kind)
-                found, notes = model_class.choose(transformers, config, {})
+                found, notes = hugging_face.choose(transformers, config, {})
                 self.assertEqual(found.__name__, name)
                 self.assertIn(name, notes[0])
 
     def test_a_class_that_is_named_is_taken(self):
         config = transformers.AutoConfig.for_model("bert")
         named = {"architectures": ["NoSuchModel", "BertForTokenClassification"]}
-        found, notes = model_class.choose(transformers, config, named)
+        found, notes = hugging_face.choose(transformers, config, named)
         self.assertEqual((found.__name__, notes), ("BertForTokenClassification", []))
 
 

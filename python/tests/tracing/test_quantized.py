@@ -13,8 +13,8 @@ from tracing import watching
 from plimsoll.failure import Failure
 from plimsoll.tracing import quantized
 from plimsoll.tracing.options import parse
+from plimsoll.tracing.quantized import eight_bits, four_bits
 from plimsoll.tracing.record import record
-from plimsoll.tracing.standins.quantized_linear import eight_bits, four_bits
 from plimsoll.tracing.workload import Settings
 
 CONFIG = {

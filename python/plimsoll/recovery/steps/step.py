@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Callable
 
@@ -15,7 +16,6 @@ from ...memory.host_cap import fail_before_the_kernel_does
 from ..parts.batch_run import BatchRun
 from ..restore.optimizer_guard import OptimizerGuard
 from ..rules.fitting import Fitting
-from .autocast import autocasting
 from .closure import check_closure
 from .microbatch import Microbatch
 from .optimizer_step import OptimizerStep
@@ -26,6 +26,15 @@ from .training import Training
 
 # All ranks make their steps in the same order, so the same number means the same step.
 _numbers = itertools.count()
+
+
+def autocasting(dtype: Any, device: str) -> AbstractContextManager[Any]:
+    """Autocast around the loss of a microbatch, where the program asked for it."""
+    if dtype is None:
+        return nullcontext()
+    import torch
+
+    return torch.autocast("cuda" if device.startswith("cuda") else "cpu", dtype=dtype)
 
 
 class RecoveringStep:

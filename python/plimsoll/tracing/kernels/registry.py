@@ -22,14 +22,13 @@ _FAMILIES = (
     "flex_attention",
     "indexing",
     "losses",
-    "matrices.factors",
-    "matrices.least_squares",
+    "matrix_factors",
     "norms",
     "pointwise",
     "recurrent",
     "reductions",
     "sorting",
-    "spectra.transforms",
+    "spectra",
 )
 
 

@@ -15,8 +15,6 @@ from ...progress import report_progress
 from .. import ledger as kinds
 from ..choices import trained
 from ..loop import state_tensors
-from .loops.stages import Stages
-from .loops.step_sizes import StepSizes
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
 EVALUATION, SAVING, GENERATING = "evaluation", "saving", "generating"
@@ -35,6 +33,102 @@ _MAX_OPS = 220_000
 _OPS_FROM_FIRST_STEP = 110_000
 # The next turn of a loop may take so much more than the last one.
 _MARGIN = 1.25
+
+
+class Stages:
+    """Trainings in stages: an optimizer whose parameters another has taken over no longer steps.
+
+    A program that trains the head of a network first, and then all of it, makes a second optimizer and keeps the
+    first. To wait for steps of the first would run all batches of each epoch.
+    """
+
+    def __init__(self) -> None:
+        # By the `id` of an optimizer that exists: its parameters, and those that it may have taken over from.
+        self._parameters: dict[int, set[int]] = {}
+        self._earlier: dict[int, set[int]] = {}
+        self._over: set[int] = set()
+
+    def made(self, optimizer: Any, steps_of: dict[int, int]) -> None:
+        """steps_of: how many each of the others has made."""
+        mine = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        others = [key for key, parameters in self._parameters.items() if parameters & mine]
+        self._parameters[id(optimizer)] = mine
+        self._earlier[id(optimizer)] = {key for key in others if steps_of.get(key)}
+
+    def stepped(self, key: int) -> None:
+        """Those it took over from are over, unless one of them steps again: then both are used in turn."""
+        self._over |= self._earlier.pop(key, set())
+        self._over.discard(key)
+        for earlier in self._earlier.values():
+            earlier.discard(key)
+
+    def gone(self, key: int) -> None:
+        self._parameters.pop(key, None)
+        self._earlier.pop(key, None)
+        self._over.discard(key)
+        for earlier in self._earlier.values():
+            earlier.discard(key)
+
+    def is_over(self, key: int) -> bool:
+        return key in self._over
+
+
+# Sizes of one optimizer's steps, of which some rise and some fall: data that only grow, or a few kinds of steps, are
+# no batches of different shapes.
+_LEAST_SIZES = 4
+_LEAST_CHANGES = 2
+# Of single passes nearly all have a size of their own: losses of several kinds come again in each step.
+_LEAST_PASSES = 8
+_OWN_SHARE = 0.75
+
+
+class StepSizes:
+    """Whether the steps of a training differ in size, where no loader tells: batches from a generator, drawn sizes.
+
+    What the largest backward pass of a step asks for follows the shapes of its batch. It is the same for all steps
+    of an optimizer, or one of a few where a program does something seldom, such as a penalty in every 16th step.
+    How many passes a step adds up says nothing: batches that are left out are missing from it. Where a step adds up
+    many, few steps are seen, and their single passes tell.
+    """
+
+    def __init__(self) -> None:
+        # By the passes since the last step.
+        self._asked: list[int] = []
+        # Batches of loaders so far.
+        self._given = 0
+        # By optimizer: the sizes of steps and of passes, and the batches that were given before its last step.
+        self._of: dict[int, list[int]] = {}
+        self._passes: dict[int, list[int]] = {}
+        self._seen: dict[int, int] = {}
+
+    def was_given(self) -> None:
+        """By a loader, which tells itself whether its batches differ. Its last one may be shorter."""
+        self._given += 1
+
+    def went_backward(self, asked: int) -> None:
+        """A backward pass asked for so many bytes."""
+        self._asked.append(asked)
+
+    def stepped(self, optimizer: int) -> None:
+        if self._seen.get(optimizer, 0) == self._given:
+            self._of.setdefault(optimizer, []).append(max(self._asked, default=0))
+            self._passes.setdefault(optimizer, []).extend(self._asked)
+        self._seen[optimizer] = self._given
+        self._asked = []
+
+    def differ(self) -> bool:
+        steps = any(_is_ragged(sizes, _LEAST_SIZES) for sizes in self._of.values())
+        return steps or any(
+            _is_ragged(sizes, max(_LEAST_PASSES, int(_OWN_SHARE * len(sizes))))
+            for sizes in self._passes.values()
+        )
+
+
+def _is_ragged(sizes: list[int], least_sizes: int) -> bool:
+    pairs = list(zip(sizes, sizes[1:]))
+    rises = sum(later > earlier for earlier, later in pairs)
+    falls = sum(later < earlier for earlier, later in pairs)
+    return len(set(sizes)) >= least_sizes and min(rises, falls) >= _LEAST_CHANGES
 
 
 class Finished(BaseException):

@@ -14,9 +14,7 @@ from typing import Any
 import torch
 
 from ..corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
-from ..elementwise import as_laid_out
-from .alike_results import AlikeResults, works_by_value
-from .norm_results import NormResults, is_norm
+from .alike_results import AlikeResults, strides_in_one_run, works_by_value
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
@@ -38,6 +36,117 @@ _NORMS = "norms"
 _BY_PLACES = "by places"
 _INDEX = torch.ops.aten.index.Tensor
 _MASKS = (torch.bool, torch.uint8)
+
+
+# Results of batch norms, where a layer meets images of a new size: those of a detector differ from batch to batch.
+#
+# One result is as large as the images, the others have a number for each channel, whatever the size of the images is.
+# So the kernel, which is Python of many ops, is asked once for as many channels.
+
+_ATEN = torch.ops.aten
+_OPS = frozenset((_ATEN.native_batch_norm.default, _ATEN.native_batch_norm_backward.default))
+# In place of the shape of the images.
+_OF_IMAGES = "images"
+
+
+def is_norm(func: Any) -> bool:
+    return func in _OPS
+
+
+class NormResults:
+    def __init__(self) -> None:
+        # The shape and type of each result, by the op and what it is given but for the size of the images; None where
+        # they are something else.
+        self._made: dict[tuple, list[tuple[Any, Any]] | None] = {}
+
+    def made(self, key: tuple) -> Any:
+        """The results for a key with forms (`MetaResults`); None where the kernel must be asked."""
+        known = _without_size(key)
+        parts = None if known is None else self._made.get(known[0])
+        if known is None or parts is None:
+            return None
+        images = known[1]
+        return tuple(
+            None if dtype is None else torch.empty(_shape(shape, images), dtype=dtype, device=_META)
+            for shape, dtype in parts
+        )
+
+    def learn(self, key: tuple, args: tuple, result: Any) -> None:
+        known = _without_size(key)
+        if known is not None:
+            parts = [_part_of_norm(one, known[1]) for one in result or ()]
+            sure = [part for part in parts if part is not None]
+            self._made[known[0]] = sure if sure and len(sure) == len(parts) else None
+
+
+def _shape(shape: Any, images: Any) -> Any:
+    return images if shape is _OF_IMAGES else shape
+
+
+def _part_of_norm(one: Any, images: Any) -> tuple[Any, Any] | None:
+    if one is None:
+        return (), None
+    if type(one) not in _PLAIN or one.stride() != strides_in_one_run(one.shape):
+        return None
+    if one.shape == images:
+        return _OF_IMAGES, one.dtype
+    return (one.shape, one.dtype) if one.dim() == 1 else None
+
+
+def _without_size(key: tuple) -> tuple[tuple, Any] | None:
+    """A key for images of all sizes, and their shape; None where they do not lie in one run."""
+    func, default, forms, named = key
+    images = forms[0][0]
+    if named or len(images) < 2 or 0 in images:
+        return None
+    in_one_run = strides_in_one_run(images)
+    rest = []
+    for form in forms:
+        if type(form) is tuple and isinstance(form[0], torch.Size) and form[0] == images:
+            if form[1] != in_one_run:
+                return None
+            rest.append((_OF_IMAGES, form[2]))
+        else:
+            rest.append(form)
+    return (func, default, len(images), images[1], *rest), images
+
+
+# PyTorch does not mark these as elementwise.
+_NOT_MARKED = frozenset((_ATEN.leaky_relu.default, _ATEN.hardswish.default))
+
+
+def as_laid_out(func: Any, args: tuple, result: Any) -> Any:
+    """How elementwise ops lay out their results where strides can be read in two ways.
+
+    An image of one pixel that came from channels-last ones, as a pooled one, is contiguous as well. CUDA's
+    elementwise ops take it for contiguous, and so does all that follows: an `interpolate`, a `cat`, the kernels of
+    a convolution. The meta kernels keep its strides.
+    """
+    if not isinstance(result, torch.Tensor) or result.dim() not in (4, 5) or not result.is_meta:
+        return result
+    # Strides can be read in two ways only along a dimension of one, or of none.
+    if 1 not in result.shape and 0 not in result.shape:
+        return result
+    if not result.is_contiguous() or any(result is one for one in args):
+        return result
+    plain = torch.empty(result.shape, dtype=result.dtype, device=result.device)
+    if plain.stride() == result.stride() or not _takes_contiguous(func, args, result):
+        return result
+    return plain
+
+
+def _takes_contiguous(func: Any, args: tuple, result: Any) -> bool:
+    """Whether all operands have the shape of the result and are contiguous; a number is an operand of another shape."""
+    marked = torch.Tag.pointwise in func.tags and func is not _ATEN.clone.default
+    if not (marked or func in _NOT_MARKED) or func._overloadname == "Scalar":
+        return False
+    operands = [
+        given for given, told in zip(args, func._schema.arguments) if str(told.type) == "Tensor"
+    ]
+    return all(
+        isinstance(one, torch.Tensor) and one.shape == result.shape and one.is_contiguous()
+        for one in operands
+    )
 
 
 class _Unsure(Exception):

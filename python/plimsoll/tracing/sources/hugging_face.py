@@ -12,12 +12,84 @@ import torch
 
 from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
-from . import model_class
 from .batches import batch_for, is_text_alone, target_notes
 from .shapes import text_config
 
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
+
+
+# Which class of transformers a config stands for: the one it names, else the one usually trained.
+
+# The first whose table knows the config decides. Speech, images and translation come before language
+# models, because many of their families have a plain decoder as well, which is not what people train.
+_ORDER = (
+    "AutoModelForSpeechSeq2Seq",
+    "AutoModelForCTC",
+    "AutoModelForZeroShotImageClassification",
+    "AutoModelForImageTextToText",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForAudioClassification",
+    "AutoModelForSemanticSegmentation",
+    "AutoModelForObjectDetection",
+    "AutoModelForUniversalSegmentation",
+    "AutoModelForInstanceSegmentation",
+    "AutoModelForVideoClassification",
+    "AutoModelForDepthEstimation",
+    "AutoModelForTimeSeriesPrediction",
+    "AutoModelForTokenClassification",
+    "AutoModelForSequenceClassification",
+    "AutoModelForQuestionAnswering",
+    "AutoModelForVisualQuestionAnswering",
+    "AutoModelForMaskedImageModeling",
+    "AutoModelForPreTraining",
+    "AutoModel",
+    # Those that have no plain model.
+    "AutoModelForImageToImage",
+    "AutoModelForKeypointDetection",
+    "AutoModelForKeypointMatching",
+    "AutoModelForTableRecognition",
+    "AutoModelForTextToWaveform",
+)
+_PLAIN = "Model"
+
+
+class NoClass(LookupError):
+    """No model is made from this kind of config alone."""
+
+
+def choose(transformers: Any, config: Any, values: dict[str, Any]) -> tuple[Any, list[str]]:
+    """The class, and notes on why it was taken where the config does not say."""
+    named = [name for name in values.get("architectures") or [] if isinstance(name, str)]
+    for name in named:
+        found = getattr(transformers, name, None)
+        if found is not None and hasattr(found, "_from_config"):
+            return found, []
+    chosen = _usual(transformers, config)
+    missing = f"transformers has no class {named[0][:60]}" if named else ""
+    why = missing or "the config names no class"
+    return chosen, [f"{why}; {chosen.__name__} was taken"]
+
+
+def _usual(transformers: Any, config: Any) -> Any:
+    for name in _ORDER:
+        auto = getattr(transformers, name, None)
+        if auto is None or type(config) not in auto._model_mapping:
+            continue
+        found = auto._model_mapping[type(config)]
+        found = found[0] if isinstance(found, (tuple, list)) else found
+        if found is not None and hasattr(found, "_from_config"):
+            return _with_head(transformers, found)
+    raise NoClass(type(config).__name__)
+
+
+def _with_head(transformers: Any, found: Any) -> Any:
+    """Series of numbers have no table for their heads."""
+    stem = found.__name__.removesuffix(_PLAIN)
+    return getattr(transformers, f"{stem}ForPrediction", found)
 
 
 def load(path: str, settings: Settings) -> Workload:
@@ -83,7 +155,7 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
             "check the config, or install a transformers that knows this model",
         ) from error
     try:
-        wanted, why = model_class.choose(transformers, config, values)
+        wanted, why = choose(transformers, config, values)
         text = text_config(config)
         pads = wanted.__name__.endswith("SequenceClassification") or config.is_encoder_decoder
         if pads and getattr(text, "pad_token_id", None) is None:
@@ -98,7 +170,7 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
             model = wanted._from_config(config, **precision)
     except ImportError as error:
         raise package_missing(error) from error
-    except model_class.NoClass as error:
+    except NoClass as error:
         raise Failure(
             "model-incomplete",
             f"transformers {transformers.__version__} has no model that takes {kind} by itself ({error})",

@@ -14,9 +14,9 @@ import torch
 
 from ...failure import Failure
 from ..gpu import Gpu
+from ..optimizers import trained
 from ..standins.cuda_names import on_meta
 from ..workload import Settings, Workload
-from . import script_optimizer
 from .hugging_face import default_dtype, first_line
 
 _NEEDS_GPU = (
@@ -29,6 +29,65 @@ _NEEDS_GPU = (
 _KNOWN = ("model", "batch", "loss", "optimizer")
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+# The optimizer that a script's workload returns: itself, its class, or a function of the parameters.
+
+
+def optimizer_of(given: Any, model: Any, path: str) -> Any:
+    """The optimizer to step with; made for the parameters that learn, where it is not made yet."""
+    parameters = trained(model)
+    if _is_optimizer(given) and not isinstance(given, type):
+        _check_parameters(given, parameters, path)
+        made = given
+    elif callable(given):
+        made = given(parameters)
+    else:
+        raise _bad_optimizer(f"workload()['optimizer'] is a {type(given).__name__}", path)
+    if not _is_optimizer(made):
+        raise _bad_optimizer(f"workload()['optimizer'] makes a {type(made).__name__}", path)
+    _check_step(made, path)
+    return made
+
+
+def _is_optimizer(value: Any) -> bool:
+    return callable(getattr(value, "step", None)) and callable(getattr(value, "zero_grad", None))
+
+
+def _check_parameters(optimizer: Any, parameters: Any, path: str) -> None:
+    """One that was made before the model changed would step nothing, and cost nothing."""
+    held = {id(p) for group in getattr(optimizer, "param_groups", []) for p in group["params"]}
+    if not any(id(p) in held for p in parameters):
+        raise Failure(
+            "script-bad-optimizer",
+            "the optimizer holds none of the parameters that are trained",
+            "return a function instead: optimizer=lambda parameters: ...",
+            path,
+        )
+
+
+def _check_step(optimizer: Any, path: str) -> None:
+    try:
+        asked = inspect.signature(optimizer.step).parameters.values()
+    except (TypeError, ValueError):
+        return
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    if any(p.kind in plain and p.default is inspect.Parameter.empty for p in asked):
+        raise Failure(
+            "script-bad-optimizer",
+            f"{type(optimizer).__name__} calls the loss itself (a closure), which a trace cannot follow",
+            "leave the optimizer out of what workload() returns",
+            path,
+        )
+
+
+def _bad_optimizer(fact: str, path: str) -> Failure:
+    return Failure(
+        "script-bad-optimizer",
+        f"{fact}, not an optimizer",
+        "return an optimizer, its class, or a function of the parameters that makes one",
+        path,
+    )
 
 
 def load(path: str, arguments: list[str], settings: Settings) -> Workload:
@@ -146,7 +205,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
         return Workload(model, next_batch, run, notes=notes)
 
     def own(trained: Any) -> Any:
-        return _run(lambda: script_optimizer.make(optimizer, trained, path), path, settings.gpu)
+        return _run(lambda: optimizer_of(optimizer, trained, path), path, settings.gpu)
 
     return Workload(model, next_batch, run, optimizer=own, notes=notes)
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -17,18 +18,12 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import box_samplers, encoder_layer, recurrent, recurrent_cells, short_gradients
+from . import encoder_layer, recurrent, short_gradients
 from .attention import attention_on
 from .autocast import Autocast
-from .ctc import ctc_loss
-from .dropout import dropout
+from .functions import ctc_loss, dropout, linear, log_softmax, one_hot, rms_norm, softmax
 from .imports import when_imported
-from .layerdrop import LayerDraws
-from .linear import linear
-from .one_hot import one_hot
 from .patches import Patches
-from .rms_norm import rms_norm
-from .softmax import log_softmax, softmax
 
 _ATEN = torch.ops.aten
 # Ops that CUDA runs in other steps than the meta device.
@@ -44,20 +39,100 @@ _OPS = {
     "prod": short_gradients.product,
     "prod.dim_int": short_gradients.product_along,
     "cumprod": short_gradients.running_product,
-    "gru_cell": recurrent_cells.gru_cell,
-    "lstm_cell": recurrent_cells.lstm_cell,
+    "gru_cell": recurrent.gru_cell,
+    "lstm_cell": recurrent.lstm_cell,
 }
 # Kernels that only CUDA has, or that ask for memory in another order there; autograd knows them.
 _KERNELS = {
-    _ATEN._thnn_fused_gru_cell.default: recurrent_cells.fused_gru,
-    _ATEN._thnn_fused_gru_cell_backward.default: recurrent_cells.fused_gru_backward,
-    _ATEN._thnn_fused_lstm_cell.default: recurrent_cells.fused_lstm,
-    _ATEN._thnn_fused_lstm_cell_backward_impl.default: recurrent_cells.fused_lstm_backward,
+    _ATEN._thnn_fused_gru_cell.default: recurrent.fused_gru,
+    _ATEN._thnn_fused_gru_cell_backward.default: recurrent.fused_gru_backward,
+    _ATEN._thnn_fused_lstm_cell.default: recurrent.fused_lstm,
+    _ATEN._thnn_fused_lstm_cell_backward_impl.default: recurrent.fused_lstm_backward,
 }
 
 
 # TorchScript knows functions by their number in memory, for good: another function must not get it.
 _REGISTERED: list[Any] = []
+
+
+# Detectors of torchvision learn from so many boxes of a picture, and from so many at most that hold something.
+
+
+def _install_box_samplers(patches: Patches, observer: Any) -> None:
+    when_imported(
+        "torchvision.models.detection._utils",
+        lambda module: _box_sampler(patches, observer, module),
+    )
+
+
+def _box_sampler(patches: Patches, observer: Any, module: Any) -> None:
+    sampler = getattr(module, "BalancedPositiveNegativeSampler", None)
+    if sampler is None:
+        return
+    sample = sampler.__call__
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        size = self.batch_size_per_image
+        observer.chosen.samples[size] = int(size * self.positive_fraction)
+        return sample(self, *args, **kwargs)
+
+    patches.set(sampler, "__call__", __call__)
+
+
+# Layers that models of transformers leave out at random in training (layerdrop).
+#
+# A trace must not be luck, and a long training has steps that run them all: so does a trace. What a real run
+# reserves is settled by the layers of its first steps, and stays: on an H200 two speech encoders held after 60
+# steps what they held after five.
+
+_ALL = (
+    "layers that the model leaves out at random (layerdrop) were all run; "
+    "a real run reserves less or more, by those that its first steps leave out"
+)
+_DRAWN = "the program leaves out layers at random (layerdrop): with another seed it reserves less or more"
+_MODELS = "transformers.models."
+# How many frames up the model's own line is looked for: PyTorch's modes lie in between.
+_FRAMES = 12
+
+
+class LayerDraws:
+    """Answers a model that asks whether to leave out a layer."""
+
+    def __init__(self, observer: Any, by_program: bool):
+        self._observer = observer
+        # A program draws by its own seed.
+        self._by_program = by_program
+
+    def draw(self) -> Any | None:
+        """What `torch.rand([])` gives where it decides on a layer; None where it is to be drawn."""
+        if not _may_leave_out(_drawing()):
+            return None
+        self._observer.skips_layers = True
+        self._observer.notes.add(_DRAWN if self._by_program else _ALL)
+        return None if self._by_program else torch.ones((), device="cpu")
+
+
+def _drawing() -> Any | None:
+    """The module whose forward pass draws; None where that is none of transformers'."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return None
+        if str(frame.f_globals.get("__name__")).startswith(_MODELS):
+            return frame.f_locals.get("self")
+        frame = frame.f_back
+    return None
+
+
+def _may_leave_out(module: Any | None) -> bool:
+    """Models keep their chance themselves, or in their config, where it has more than one name."""
+    if not getattr(module, "training", False):
+        return False
+    own = getattr(module, "layerdrop", None)
+    if own is not None:
+        return bool(own)
+    config = vars(getattr(module, "config", object))
+    return any(chance for name, chance in config.items() if name.endswith("layerdrop"))
 
 
 @contextmanager
@@ -91,7 +166,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
         when_imported("transformers.utils.generic", lambda m: _transformers_autocast(patches, m))
         if builds_on_gpu:
             when_imported("transformers.modeling_utils", lambda m: _transformers_device(patches, m))
-        box_samplers.install(patches, observer)
+        _install_box_samplers(patches, observer)
         _item_assignment(patches, observer)
         _module_calls(patches, names)
         _literals(patches)

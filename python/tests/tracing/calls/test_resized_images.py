@@ -2,7 +2,7 @@ import unittest
 
 import torch
 
-from plimsoll.tracing.results.resized_images import resized
+from plimsoll.tracing.corrections import resized
 
 RESIZE = (torch.ops.aten.upsample_bilinear2d.default, torch.ops.aten.upsample_bicubic2d.default)
 

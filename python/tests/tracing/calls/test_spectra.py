@@ -9,8 +9,8 @@ import torch
 
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.kernels.spectra import lengths
-from plimsoll.tracing.kernels.spectra.work_area import work_area
+from plimsoll.tracing.kernels import spectra
+from plimsoll.tracing.kernels.spectra import work_area
 
 TRUTH = Path(__file__).parents[4] / "bench/truth/fourier-transforms.json.xz"
 
@@ -124,13 +124,13 @@ class WorkAreas(unittest.TestCase):
         with lzma.open(TRUTH, "rt", encoding="utf-8") as file:
             lines = json.load(file)["lines"]
         for table, name in (
-            (lengths.REAL, "r2c"),
-            (lengths.COMPLEX, "c2c"),
-            (lengths.APART, "strided"),
-            (lengths.REAL_DOUBLE, "r2c float64"),
-            (lengths.COMPLEX_DOUBLE, "c2c float64"),
+            (spectra.REAL, "r2c"),
+            (spectra.COMPLEX, "c2c"),
+            (spectra.APART, "strided"),
+            (spectra.REAL_DOUBLE, "r2c float64"),
+            (spectra.COMPLEX_DOUBLE, "c2c float64"),
         ):
-            found = [length for length in range(lengths.LONGEST + 1) if table >> length & 1]
+            found = [length for length in range(spectra.LONGEST + 1) if table >> length & 1]
             self.assertEqual(found, [length for length, _ in lines[name]], name)
 
     def test_lines_longer_than_were_asked_about(self):

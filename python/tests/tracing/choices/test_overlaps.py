@@ -5,7 +5,7 @@ from unittest import mock
 
 import torch
 
-from plimsoll.tracing.choices import overlaps
+from plimsoll.tracing.choices import likely_values
 
 
 def kept_by_all(boxes, scores, limit):
@@ -43,7 +43,7 @@ class Overlaps(unittest.TestCase):
     def test_the_same_are_kept_though_few_are_compared(self):
         for seed, (size, limit) in enumerate([(30, 0.3), (30, 0.5), (30, 0.7), (60, 0.7)]):
             boxes, scores = drawn_boxes(700, size, seed)
-            found = overlaps.kept(self.refused, boxes, scores, limit)
+            found = likely_values.kept_by_overlaps(self.refused, boxes, scores, limit)
             self.assertLess(len(found), len(boxes))
             self.assertEqual(found.tolist(), kept_by_all(boxes, scores, limit).tolist())
 
@@ -56,21 +56,26 @@ class Overlaps(unittest.TestCase):
             moved = 30 * (1 - limit) / (1 + limit)
             for share, count in ((0.999, 300), (1.001, 600)):
                 boxes = torch.cat([upper, upper + torch.tensor([0, 1, 0, 1]) * moved * share])
-                found = overlaps.kept(self.refused, boxes, torch.arange(600.0), limit)
+                found = likely_values.kept_by_overlaps(
+                    self.refused, boxes, torch.arange(600.0), limit
+                )
                 self.assertEqual(len(found), count)
             # And one that is part of the other, from its top.
             within = upper.clone()
             within[:, 1] += 30 * (1 - limit) * 0.9999
             boxes = torch.cat([upper, within])
             self.assertEqual(
-                len(overlaps.kept(self.refused, boxes, torch.arange(600.0), limit)), 300
+                len(
+                    likely_values.kept_by_overlaps(self.refused, boxes, torch.arange(600.0), limit)
+                ),
+                300,
             )
 
     def test_boxes_without_an_area_stay(self):
         boxes, scores = drawn_boxes(700, 30, 5)
         boxes[:50, 2:] = boxes[:50, :2]
         boxes[50:90, 3] = boxes[50:90, 1]
-        found = overlaps.kept(self.refused, boxes, scores, 0.7)
+        found = likely_values.kept_by_overlaps(self.refused, boxes, scores, 0.7)
         self.assertEqual(found.tolist(), kept_by_all(boxes, scores, 0.7).tolist())
 
     def test_others_are_left_to_the_op(self):
@@ -89,7 +94,10 @@ class Overlaps(unittest.TestCase):
             (large, 0.7),
         ):
             op = mock.Mock()
-            self.assertIs(overlaps.kept(op, given, scores[: len(given)], limit), op.return_value)
+            self.assertIs(
+                likely_values.kept_by_overlaps(op, given, scores[: len(given)], limit),
+                op.return_value,
+            )
 
 
 if __name__ == "__main__":

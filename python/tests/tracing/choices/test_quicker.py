@@ -6,7 +6,7 @@ from unittest import mock
 
 import torch
 
-from plimsoll.tracing.known import computing, quicker
+from plimsoll.tracing.known import computing
 
 ATEN = torch.ops.aten
 MANY = 6000
@@ -38,10 +38,10 @@ class Quicker(unittest.TestCase):
             packet, compare = getattr(ATEN, name), getattr(operator, name)
             for values, number in ((drawn, 0.3), (drawn, 0), (drawn.double(), 0.3), (whole, -1)):
                 own = self.without_own(packet.Scalar)
-                found = quicker.QUICKER[packet.Scalar](own, [values, number], {})
+                found = computing.QUICKER[packet.Scalar](own, [values, number], {})
                 self.assert_same(found, compare(values, number))
             own = self.without_own(packet.Tensor)
-            found = quicker.QUICKER[packet.Tensor](own, [drawn, drawn[:, 1:2]], {})
+            found = computing.QUICKER[packet.Tensor](own, [drawn, drawn[:, 1:2]], {})
             self.assert_same(found, compare(drawn, drawn[:, 1:2]))
 
     def test_comparisons_of_several_types_are_left_to_pytorch(self):
@@ -58,7 +58,7 @@ class Quicker(unittest.TestCase):
         values = torch.randint(0, 4, (7, MANY)).float()
         for dim in (0, 1, -1, -2):
             own = self.without_own(ATEN.max.dim)
-            largest, places = quicker.QUICKER[ATEN.max.dim](own, [values, dim], {})
+            largest, places = computing.QUICKER[ATEN.max.dim](own, [values, dim], {})
             real = values.max(dim)
             self.assert_same(largest, real.values)
             self.assert_same(places, real.indices)
@@ -82,7 +82,7 @@ class Quicker(unittest.TestCase):
         mask = torch.rand(3, MANY) < 0.01
         for marks in (mask, mask[0].clone(), mask.byte() * 200):
             own = self.without_own(ATEN.nonzero.default)
-            found = quicker.QUICKER[ATEN.nonzero.default](own, [marks], {})
+            found = computing.QUICKER[ATEN.nonzero.default](own, [marks], {})
             self.assert_same(found, marks.nonzero())
 
 

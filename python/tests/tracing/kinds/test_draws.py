@@ -6,8 +6,7 @@ import torch
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.drawing.draws import Draws
-from plimsoll.tracing.programs.drawing.mersenne_twister import skip
+from plimsoll.tracing.programs.drawing.draws import Draws, skip
 
 # As programs write that make their batches on the GPU.
 ON_GPU = """

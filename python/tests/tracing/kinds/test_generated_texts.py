@@ -8,7 +8,7 @@ import torch
 from tracing.kinds.traced_program import rows_of
 
 from plimsoll.tracing import small_values
-from plimsoll.tracing.programs.passes.texts import NOTE, Texts
+from plimsoll.tracing.programs.observer import NOTE, Texts
 
 SAMPLED = """
 import torch

@@ -9,8 +9,8 @@ from unittest import mock
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling.coming.fork import Coming
-from plimsoll.tracing.programs.compiling.coming.likely import Loads, Size, likely
+from plimsoll.tracing.programs.compiling.likely_sizes import Loads, Size, likely
+from plimsoll.tracing.programs.compiling.lowering_fork import Coming
 
 # Eleven samples, four at a time: the last batch has three.
 PROGRAM = """

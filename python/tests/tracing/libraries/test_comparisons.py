@@ -13,7 +13,7 @@ from torch._inductor import lowering
 from torch._inductor.sizevars import SizeVarAllocator
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kinds
 
-from plimsoll.tracing.programs.compiling.comparisons import compared_once
+from plimsoll.tracing.programs.compiling.quicker import compared_once
 
 i, j = sympy.symbols("i j", integer=True, nonnegative=True)
 VALUES = (0, 3, True, sympy.Integer(3), sympy.Integer(-1), sympy.Rational(7, 2), 3.0, i, i + 1, j)

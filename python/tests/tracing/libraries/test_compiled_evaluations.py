@@ -2,7 +2,7 @@
 
 import unittest
 
-from plimsoll.tracing.programs.compiling.coming.evaluations import evaluates
+from plimsoll.tracing.programs.compiling.likely_sizes import evaluates
 
 WITH = """
 fast = torch.compile(model)

@@ -19,11 +19,10 @@ from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling.calls import Calls
-from plimsoll.tracing.programs.compiling.entry import _compiled_model
+from plimsoll.tracing.programs.compiling.entry import Calls, _compiled_model
+from plimsoll.tracing.programs.compiling.execution import Forms, forms
 from plimsoll.tracing.programs.compiling.parts import Parts
 from plimsoll.tracing.programs.compiling.quicker import quicker
-from plimsoll.tracing.programs.compiling.trials import Forms, forms
 
 CONVOLUTIONS = """
 import torch

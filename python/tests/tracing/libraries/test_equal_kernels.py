@@ -9,8 +9,8 @@ from torch._inductor.pattern_matcher import CallFunction, KeywordArg, ListOf, Mu
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling.kernel_forms import key
-from plimsoll.tracing.programs.compiling.patterns import needed, possible_patterns
+from plimsoll.tracing.programs.compiling.equal_kernels import key
+from plimsoll.tracing.programs.compiling.quicker import needed, possible_patterns
 
 aten = torch.ops.aten
 MODEL = """

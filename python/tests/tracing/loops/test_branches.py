@@ -6,7 +6,7 @@ import unittest
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.loops.branches import some_are_taken
+from plimsoll.tracing.programs.values import some_are_taken
 
 EXPERTS = """
 import torch

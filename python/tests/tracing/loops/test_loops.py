@@ -17,10 +17,8 @@ from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops import syntax
 from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
-from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
-from plimsoll.tracing.programs.loops.rewritten import is_the_programs
-from plimsoll.tracing.programs.loops.turns import Turns
+from plimsoll.tracing.programs.loops.rewritten import Counter, Turns, is_the_programs
 from plimsoll.tracing.programs.watch import Finished
 from plimsoll.tracing.programs.watch import Watch as RealWatch
 

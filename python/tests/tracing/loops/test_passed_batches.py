@@ -3,7 +3,7 @@ import unittest
 
 import torch
 
-from plimsoll.tracing.programs.loops.passed_batches import NotPassedOn, pack, unpack
+from plimsoll.tracing.programs.loops.reading_ahead import NotPassedOn, pack, unpack
 
 
 class Batches(unittest.TestCase):

@@ -4,7 +4,7 @@ import torch
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.loops.stages import Stages
+from plimsoll.tracing.programs.watch import Stages
 
 PROGRAM = """
 import torch

@@ -4,7 +4,7 @@ import unittest
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.loops.step_sizes import StepSizes
+from plimsoll.tracing.programs.watch import StepSizes
 
 PROGRAM = """
 import random

@@ -4,8 +4,8 @@ import unittest
 
 from tracing.kinds.traced_program import rows_of
 
+from plimsoll.tracing.programs.libraries import SeenStep
 from plimsoll.tracing.programs.loops.batch_loops import Number
-from plimsoll.tracing.programs.loops.trainer_steps import SeenStep
 
 THAWED = """
 import torch

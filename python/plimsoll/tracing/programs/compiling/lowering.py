@@ -2,33 +2,161 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import import_module
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
 import torch._inductor.compile_fx as inductor
 import torch._subclasses.fake_tensor as fakes
+from torch._inductor import graph as lowered_graph
 from torch._inductor.debug import DebugContext
 from torch._inductor.fx_passes import joint_graph, pad_mm
 from torch._inductor.graph import GraphLowering
-from torch._inductor.ir import IRNode
+from torch._inductor.ir import IRNode, Layout
+from torch._inductor.lowering import fallbacks
+from torch._inductor.utils import is_view
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
 from ...gpu import Gpu
 from .ahead import Ahead
-from .codes import Written, form_of_graph
 from .execution import executable
 from .graphs import in_graphs
-from .layouts import guessed_strides
 from .padding import tries_padding
 from .triton_kernels import Driver
 
 _CARD = torch.device("cuda", 0)
 _BACKWARD = {"is_backward": True}
+
+
+# Code that Inductor wrote, by what it depends on.
+#
+# Blocks of a model that are compiled one by one have graphs that are alike.
+
+
+class Written(NamedTuple):
+    code: str
+    # Of the graph's results; of forward graphs only.
+    strides: list[Any]
+
+
+def form_of_graph(graph: Any, inputs: list, kind: dict[str, bool]) -> str | None:
+    """A key that is the same for graphs with the same code; None for graphs that hold tensors or other graphs."""
+    nodes = list(graph.graph.nodes)
+    if any(node.op in ("get_attr", "call_module") for node in nodes):
+        return None
+    settings = (
+        sorted(kind.items()),
+        graph.graph.output_node().meta["user_visible_output_idxs"],
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    digest = sha256(repr(settings).encode())
+    for one in inputs:
+        digest.update(repr(_form(one)).encode())
+    for node in nodes:
+        value = pytree.tree_map(_form, node.meta.get("val"))
+        facts = (
+            node.op,
+            node.name,
+            str(node.target),
+            node.args,
+            node.kwargs,
+            value,
+            sorted(node.meta),
+        )
+        digest.update(repr(facts).encode())
+    return digest.hexdigest()
+
+
+def _form(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    layout = tuple(value.shape), value.stride(), value.storage_offset()
+    return repr((*layout, value.dtype, value.device, value.requires_grad))
+
+
+# How forward will lay out what it keeps for backward, guessed before its graph is lowered.
+#
+# The rules are Inductor's: images that convolutions work on have channels last, and long rows
+# begin at multiples of 128 bytes. A guess that is wrong costs time, and nothing else.
+
+_DISLIKE = "dislike_padding"
+_CONVOLUTION = torch.ops.aten.convolution.default
+
+
+def guessed_strides(graph: Any, kept: list) -> list[Any]:
+    """The strides of each tensor that forward keeps for backward; None for entries that are not tensors."""
+    try:
+        return _guessed(graph, kept)
+    except Exception:
+        # Another PyTorch may have other names for its rules. Then the layout is that of the captured graph.
+        return []
+
+
+def _guessed(graph: Any, kept: list) -> list[Any]:
+    lasts: Any = ()
+    if lowered_graph.GraphLowering.decide_layout_opt(graph, is_inference=False):
+        holder: Any = SimpleNamespace(module=graph)
+        lasts = lowered_graph.GraphLowering.find_nodes_prefer_channels_last(holder)
+    dense = _not_padded(graph)
+    return [_strides(node, node in lasts, node in dense) for node in kept]
+
+
+def _strides(node: Any, channels_last: bool, dense: bool) -> Any:
+    value = getattr(node, "meta", {}).get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    given = node.op == "placeholder"
+    # What is given is copied only where that changes something.
+    if channels_last and value.dim() == 4 and _is_dense(value) and not (given and _is_last(value)):
+        _, channels, height, width = value.shape
+        return channels * height * width, 1, channels * width, channels
+    if dense or not _is_padded(node):
+        return value.stride()
+    return tuple(Layout._pad_strides(value.stride(), value.shape, value.dtype))
+
+
+def _is_dense(image: torch.Tensor) -> bool:
+    return image.is_contiguous() or _is_last(image)
+
+
+def _is_last(image: torch.Tensor) -> bool:
+    return image.is_contiguous(memory_format=torch.channels_last)
+
+
+def _is_padded(node: Any) -> bool:
+    """Whether Inductor chooses the layout of what the node stands for, or is a view of: not a library."""
+    while node.op == "call_function":
+        target = node.target
+        if target is not operator.getitem:
+            if not isinstance(target, torch._ops.OpOverload):
+                return False
+            if not is_view(target):
+                return target not in fallbacks and target is not _CONVOLUTION
+        node = node.args[0]
+    return False
+
+
+def _not_padded(graph: Any) -> set[Any]:
+    nodes = list(graph.graph.nodes)
+    marked = {node for node in nodes if _DISLIKE in node.meta}
+    output = graph.graph.output_node()
+    visible = [output.args[0][place] for place in output.meta["user_visible_output_idxs"]]
+    lowered_graph.mark_nodes_dislike_padding(
+        graph.graph, {node: node.meta["val"].stride() for node in visible}
+    )
+    found = {node for node in nodes if node.meta.get(_DISLIKE)}
+    # Inductor marks them itself once it has changed the graph.
+    for node in found - marked:
+        del node.meta[_DISLIKE]
+    return found
 
 
 class Lowering:

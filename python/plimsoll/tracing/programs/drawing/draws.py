@@ -6,12 +6,11 @@ many numbers were drawn before. Batches of different sizes then come as in a rea
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
-
-from . import mersenne_twister
 
 _ATEN = torch.ops.aten
 _NORMAL = _ATEN.normal_.default
@@ -24,6 +23,102 @@ _FEW = 1 << 20
 _ONE_EACH = (torch.float32, torch.float16, torch.bfloat16)
 # Values of a normal distribution are made by so many; those at the end that are fewer, once more.
 _TOGETHER = 16
+
+
+# Moves PyTorch's generator of the host on by any count of numbers, in a tenth of a second.
+#
+# The generator is the Mersenne Twister MT19937: 624 words, of which each new one is a sum, bit by bit and without
+# carry, of earlier ones. So the word n steps ahead is a sum of the next 19,937 words, too: those that the remainder of
+# x^n modulo the generator's characteristic polynomial names. Polynomials are whole numbers here, one bit for each
+# coefficient.
+
+WORDS = 624
+_MIDDLE, _BITS, _LOW_BITS, _TWIST = 397, 32, 31, 0x9908B0DF
+_DEGREE = WORDS * _BITS - _LOW_BITS
+# What PyTorch keeps: seed, numbers left before the next words are made, a flag, the place of the next, the words.
+_STATE_BYTES, _FORM = 5056, f"<QiiQ{WORDS}Q"
+
+
+def skip(count: int) -> bool:
+    """Leaves out so many numbers of 32 bits; False where the generator is not this one."""
+    state = bytes(torch.get_rng_state().tolist())
+    if len(state) != _STATE_BYTES:
+        return False
+    seed, left, seeded, _, *words = struct.unpack_from(_FORM, state)
+    place = WORDS + 1 - left + count
+    # The last number of some words is drawn before the next words are made.
+    rounds = max(0, place - 1) // WORDS
+    place -= rounds * WORDS
+    head = struct.pack(_FORM, seed, WORDS + 1 - place, seeded, place, *_ahead(words, rounds))
+    after = head + state[len(head) :]
+    torch.set_rng_state(torch.tensor(list(after), dtype=torch.uint8, device="cpu"))
+    return True
+
+
+def _ahead(words: list[int], rounds: int) -> list[int]:
+    """The words after so many times that all of them were made."""
+    if rounds == 0:
+        return words
+    words = _next(words)
+    if rounds == 1:
+        return words
+    following = list(words)
+    while len(following) < _DEGREE + WORDS:
+        words = _next(words)
+        following += words
+    row = struct.pack(f"<{len(following)}I", *following)
+    total = 0
+    for place, is_in in enumerate(reversed(format(_power((rounds - 1) * WORDS), "b"))):
+        if is_in == "1":
+            total ^= int.from_bytes(row[4 * place : 4 * (place + WORDS)], "little")
+    return list(struct.unpack(f"<{WORDS}I", total.to_bytes(4 * WORDS, "little")))
+
+
+def _next(words: list[int]) -> list[int]:
+    made = list(words)
+    for place in range(WORDS):
+        joined = (made[place] & 0x80000000) | (made[(place + 1) % WORDS] & 0x7FFFFFFF)
+        twisted = joined >> 1 ^ (_TWIST if joined & 1 else 0)
+        made[place] = made[(place + _MIDDLE) % WORDS] ^ twisted
+    return made
+
+
+def _power(exponent: int) -> int:
+    """x^exponent modulo the characteristic polynomial."""
+    power = 1
+    for bit in format(exponent, "b"):
+        # A square has each coefficient at twice its place, and a zero between.
+        power = _remainder(int("0".join(format(power, "b")), 2) << int(bit))
+    return power
+
+
+def _remainder(polynomial: int) -> int:
+    while above := polynomial >> _DEGREE:
+        polynomial &= (1 << _DEGREE) - 1
+        for place in _PLACES:
+            polynomial ^= above << place
+    return polynomial
+
+
+def _characteristic() -> int:
+    """As Matsumoto and Nishimura give it for the generator's own numbers."""
+    lower = [1]
+    for _ in range(_BITS - _LOW_BITS):
+        lower.append(lower[-1] << WORDS ^ lower[-1] << _MIDDLE)
+    upper = [lower[-1]]
+    for _ in range(_LOW_BITS):
+        upper.append(upper[-1] << (WORDS - 1) ^ upper[-1] << (_MIDDLE - 1))
+    total = upper[_LOW_BITS]
+    for bit in range(_BITS):
+        if _TWIST >> bit & 1:
+            total ^= upper[_LOW_BITS - 1 - bit] if bit < _LOW_BITS else lower[_BITS - 1 - bit]
+    return total
+
+
+# Where its coefficients are one, but for the highest: 134 places.
+_PLACES = [
+    place for place, one in enumerate(reversed(format(_characteristic(), "b"))) if one == "1"
+][:-1]
 
 
 class Draws:
@@ -61,7 +156,7 @@ class Draws:
         with torch._C.DisableTorchFunction(), _disable_current_modes():
             if owed <= _FEW:
                 _draw(owed)
-            elif not mersenne_twister.skip(owed):
+            elif not skip(owed):
                 self._all_followed = False
 
     def _owe(self, count: int) -> None:

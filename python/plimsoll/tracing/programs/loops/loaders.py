@@ -7,10 +7,14 @@ started, and pages not pinned: neither takes memory of the GPU.
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import count, islice
+from opcode import opname
+from types import CodeType, FrameType
 from typing import Any
 from weakref import ref
 
@@ -20,9 +24,9 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import order, ragged
-from .by_hand import counts_on_next
 from .growing import Allowance, Growing
 from .repeated import Repeated
+from .rewritten import is_the_programs
 from .settling import Settling
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
@@ -43,6 +47,34 @@ _MAX_BATCHES = 64
 _PASSED_OF_STREAM = 2
 # Looking for the last batch of a sampler of the program's own.
 _MAX_INDICES = 200_000
+
+
+# Whether a program asks a loader for its next batch with `next`, and counts on getting one.
+
+
+def counts_on_next(frame: FrameType) -> bool:
+    """Whether the frame that asks calls `next`, and nothing of the program that runs knows of an end.
+
+    A loader that ended early would end the program there. Loops that make a new iterator at the end, or stop
+    there, name `StopIteration`; a `for` does not call.
+    """
+    code = frame.f_code
+    if "next" not in code.co_names or not _is_own(code):
+        return False
+    # Python 3.11 calls some functions in what goes before a call, PRECALL.
+    if "CALL" not in opname[code.co_code[frame.f_lasti]]:
+        return False
+    around: FrameType | None = frame
+    while around is not None:
+        if "StopIteration" in around.f_code.co_names and _is_own(around.f_code):
+            return False
+        around = around.f_back
+    return True
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_own(code: CodeType) -> bool:
+    return is_the_programs(os.path.abspath(code.co_filename))
 
 
 def install(patches: Patches, watch: Watch) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from ... import forks
-from .. import beside
+from .. import forks
+from . import beside
 
 # A fork that did not run at all for so long hangs.
 _PATIENCE_MS = 10_000

@@ -1,1 +1,0 @@
-"""Linear algebra: factors of matrices, and what is made of them."""

@@ -1,1 +1,0 @@
-"""Fourier transforms by cuFFT."""

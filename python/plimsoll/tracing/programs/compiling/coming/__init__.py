@@ -1,1 +1,0 @@
-"""Sizes that a compiled function is likely to be called with later, captured and lowered ahead by a fork."""
