@@ -20,10 +20,10 @@
 
 export { type AdaptiveBatchesOptions, adaptiveBatches } from './batches/adaptive-batches.js';
 export { type RecoveringStepOptions, recoveringStep } from './batches/recovering-step.js';
+export type { BufferStatistics } from './buffers/buffer-store.js';
 export { BufferStore } from './buffers/buffer-store.js';
 export type { BufferValue } from './buffers/format/value.js';
 export type { BufferStoreOptions } from './buffers/options.js';
-export type { BufferStatistics } from './buffers/statistics.js';
 export { type Discovery, discoverDevices } from './device/discover.js';
 export { selectDevices } from './device/select-devices.js';
 export type { Device, DeviceInfo } from './device/types.js';

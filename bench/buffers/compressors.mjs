@@ -1,6 +1,5 @@
 import zlib from 'node:zlib';
-import { packPart, unpackPart } from '../../dist/buffers/format/pack.js';
-import { joinPlanes, splitPlanes } from '../../dist/buffers/format/planes.js';
+import { joinPlanes, packPart, splitPlanes, unpackPart } from '../../dist/buffers/format/pack.js';
 
 const bytesOf = (array) => new Uint8Array(array.buffer);
 const shuffled = (array) => Buffer.concat(splitPlanes(bytesOf(array), 4));

@@ -1,4 +1,4 @@
-import { Tier } from '../../dist/buffers/tier.js';
+import { Tier } from '../../dist/buffers/buffer-store.js';
 
 /** Hits of each way to choose what goes, over the same requests. */
 export const policies = {

@@ -1,5 +1,7 @@
-import { looksKept, nextSize, type SizeRule } from './batch-size.js';
-import { hostMemoryPercent, type MemoryProbe } from './memory-percent.js';
+import { hostProvider } from '../device/host/provider.js';
+import type { Device } from '../device/types.js';
+import { isKnown } from '../units/known.js';
+import { median } from '../watch/diagnosis/slopes.js';
 import {
   badOption,
   callable,
@@ -11,7 +13,6 @@ import {
   whole,
 } from './options.js';
 import { readPosition, writePosition } from './position-file.js';
-import { openSource, type SampleReader, type SampleSource } from './sample-source.js';
 
 export interface AdaptiveBatchesOptions {
   /** To begin with, and at most. */
@@ -190,4 +191,169 @@ function refuseOdd<S>(source: SampleSource<S>, options: AdaptiveBatchesOptions):
   if (grow >= shrink) {
     throw badOption(owner, 'growBelowPercent', grow, `Pass less than ${shrink}.`);
   }
+}
+
+/** How full the memory is, 0 to 100; undefined where it is not known. */
+export type MemoryProbe = () => number | undefined | Promise<number | undefined>;
+
+/**
+ * How full a device is, now.
+ *
+ * @example
+ * const probe = await hostMemoryPercent();
+ * console.log(await probe()); // 41.5
+ */
+export function deviceMemoryPercent(device: Pick<Device, 'read'>): MemoryProbe {
+  return async () => {
+    const { usedBytes, totalBytes } = await device.read();
+    if (!isKnown(usedBytes) || !isKnown(totalBytes) || totalBytes === 0) return undefined;
+    return (usedBytes / totalBytes) * 100;
+  };
+}
+
+/** The memory of this machine, or of the cgroup that this process is in. */
+export async function hostMemoryPercent(): Promise<MemoryProbe> {
+  const [host] = (await hostProvider().list()).devices;
+  return host === undefined ? () => undefined : deviceMemoryPercent(host);
+}
+
+/**
+ * Where samples come from: a list; anything that can be iterated; or a function that begins at a
+ * position, so that a long way need not be walked again after a crash.
+ */
+export type SampleSource<S> =
+  | readonly S[]
+  | Iterable<S>
+  | AsyncIterable<S>
+  | ((startAt: number) => Iterable<S> | AsyncIterable<S>);
+
+/** Hands out samples in order. */
+interface SampleReader<S> {
+  /** Up to `count` samples; fewer only at the end. A promise only where the source needs one. */
+  take(count: number): S[] | Promise<S[]>;
+  close(): Promise<void>;
+}
+
+/** Skipping is done in steps, so that a long way does not fill the memory. */
+const skipStep = 1024;
+
+async function openSource<S>(source: SampleSource<S>, startAt: number): Promise<SampleReader<S>> {
+  if (Array.isArray(source)) return listReader(source, startAt);
+  if (typeof source === 'function') return iterableReader(source(startAt));
+  const reader = iterableReader(source as Iterable<S> | AsyncIterable<S>);
+  for (let left = startAt; left > 0; ) {
+    const skipped = (await reader.take(Math.min(left, skipStep))).length;
+    if (skipped === 0) break;
+    left -= skipped;
+  }
+  return reader;
+}
+
+function listReader<S>(list: readonly S[], startAt: number): SampleReader<S> {
+  let at = startAt;
+  return {
+    take(count) {
+      const taken = list.slice(at, at + count);
+      at += taken.length;
+      return taken;
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function iterableReader<S>(source: Iterable<S> | AsyncIterable<S>): SampleReader<S> {
+  return Symbol.iterator in source ? syncReader(source) : asyncReader(source);
+}
+
+function syncReader<S>(source: Iterable<S>): SampleReader<S> {
+  const iterator = source[Symbol.iterator]();
+  let isDone = false;
+  return {
+    take(count) {
+      const taken: S[] = [];
+      while (taken.length < count && !isDone) {
+        const { done, value } = iterator.next();
+        if (done) isDone = true;
+        else taken.push(value);
+      }
+      return taken;
+    },
+    close() {
+      if (!isDone) iterator.return?.();
+      isDone = true;
+      return Promise.resolve();
+    },
+  };
+}
+
+function asyncReader<S>(source: AsyncIterable<S>): SampleReader<S> {
+  const iterator = source[Symbol.asyncIterator]();
+  let isDone = false;
+  return {
+    async take(count) {
+      const taken: S[] = [];
+      while (taken.length < count && !isDone) {
+        const { done, value } = await iterator.next();
+        if (done) isDone = true;
+        else taken.push(value);
+      }
+      return taken;
+    },
+    async close() {
+      if (!isDone) await iterator.return?.();
+      isDone = true;
+    },
+  };
+}
+
+/** When the size of a batch follows the memory. Percentages are of the memory there is. */
+interface SizeRule {
+  /** The size to begin with, and the largest. */
+  readonly largest: number;
+  readonly smallest: number;
+  readonly shrinkAbovePercent: number;
+  readonly growBelowPercent: number;
+}
+
+/** Looks at the memory by which its rise is told. */
+const looksKept = 4;
+
+/** Memory that will be above the mark within so many looks counts as above it. */
+const looksAhead = 2;
+
+/**
+ * The size of the next batch: half above the upper mark, or where memory rises to it; twice below
+ * the lower one, where twice the batch stays below the upper one; else the same.
+ *
+ * `usedPercents` are the highest of each look since this size was taken, the newest last, and
+ * `restingPercent` what is in use between batches, where that is known.
+ *
+ * @example
+ * const rule = { largest: 32, smallest: 1, shrinkAbovePercent: 85, growBelowPercent: 50 };
+ * nextSize(32, [90], rule); // 16
+ * nextSize(32, [62, 68, 74, 80], rule); // 16
+ */
+export function nextSize(
+  size: number,
+  usedPercents: readonly number[],
+  rule: SizeRule,
+  restingPercent?: number,
+): number {
+  const used = usedPercents.at(-1);
+  if (used === undefined) return size;
+  if (used + looksAhead * rise(usedPercents) > rule.shrinkAbovePercent) {
+    return Math.max(rule.smallest, Math.floor(size / 2));
+  }
+  const twice = used + Math.max(0, used - (restingPercent ?? used));
+  if (used < rule.growBelowPercent && twice <= rule.shrinkAbovePercent) {
+    return Math.min(rule.largest, size * 2);
+  }
+  return size;
+}
+
+/** Percent a look, in the middle of the last ones; what rises once is no trend. */
+function rise(usedPercents: readonly number[]): number {
+  const last = usedPercents.slice(-looksKept);
+  if (last.length < looksKept) return 0;
+  return Math.max(0, median(last.slice(1).map((used, index) => used - (last[index] ?? used))));
 }

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isOutOfMemoryError } from './out-of-memory-error.js';
-import { recoveringStep } from './recovering-step.js';
+import { isOutOfMemoryError, recoveringStep } from './recovering-step.js';
 
 const full = () => new RangeError('Array buffer allocation failed');
 

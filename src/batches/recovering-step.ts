@@ -1,8 +1,9 @@
+import { isKnown, type Known } from '../units/known.js';
 import { callable, checkOptions, whole } from './options.js';
-import { isOutOfMemoryError } from './out-of-memory-error.js';
-import { evenPart } from './sizes/even-parts.js';
-import { cleanStepsToGrow } from './sizes/grow-back.js';
-import { createStepSize, type StepMemory } from './step-size.js';
+import type { Observation } from './sizes/fit.js';
+import { cleanStepsToGrow, evenPart, growBack } from './sizes/grow-back.js';
+import { keepBelow, type StepReading } from './sizes/keep-below.js';
+import { smallerMicrobatch } from './sizes/smaller-microbatch.js';
 
 /** What a step function is told about the microbatch at hand. */
 export interface Microbatch {
@@ -108,11 +109,11 @@ export function recoveringStep<S, R>(
         options.onResize?.(smaller, error);
       }
     }
-    if (retries === 0 && parts.length > 0) growBack(batch.length, parts);
+    if (retries === 0 && parts.length > 0) growBatchBack(batch.length, parts);
     return { parts, retries };
   }
 
-  function growBack(batch: number, parts: readonly { readonly samples: number }[]): void {
+  function growBatchBack(batch: number, parts: readonly { readonly samples: number }[]): void {
     const grown = size.wentWell(batch, Math.max(...parts.map(({ samples }) => samples)));
     if (grown !== undefined) options.onResize?.(grown, undefined);
   }
@@ -122,4 +123,142 @@ export function recoveringStep<S, R>(
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0);
+}
+
+/** What can be measured of the memory that a step has. */
+interface StepMemory {
+  /** The highest since it was last asked. */
+  readonly peakBytes: Known<number>;
+  readonly limitBytes: Known<number>;
+  /** What is held before the first sample. */
+  readonly baseBytes?: Known<number>;
+}
+
+/** A program that sees many sizes keeps the newest of them. */
+const maxSizes = 16;
+
+/** How many samples a step takes at once, from what failed and what was measured. */
+interface StepSize {
+  /** Infinity while no batch was too large. */
+  readonly now: number;
+  /** After a failure of so many samples: the next size. */
+  failed(samples: number): number;
+  /** After a batch without a failure: the next size where it changed. */
+  wentWell(batch: number, largestPart: number): number | undefined;
+}
+
+function createStepSize(options: {
+  readonly first: number;
+  readonly growAfter: number;
+  readonly memory: (() => StepMemory) | undefined;
+}): StepSize {
+  const { first, growAfter } = options;
+  const unmeasured: StepMemory = { peakBytes: 'unknown', limitBytes: 'unknown' };
+  const look = () => options.memory?.() ?? unmeasured;
+  const peaks = new Map<number, Observation>();
+  let size = first;
+  let cleanSteps = 0;
+  let failedGrowths = 0;
+  let grewFrom = 0;
+  let smallestFailed: Known<number> = 'unknown';
+  let steps = 0;
+  let readings: readonly StepReading[] = [];
+
+  function observe(batch: number, peakBytes: Known<number>): void {
+    if (!isKnown(peakBytes) || (peaks.get(batch)?.peakBytes ?? 0) >= peakBytes) return;
+    peaks.delete(batch);
+    peaks.set(batch, { batch, peakBytes, isAtLeast: false });
+    const [oldest] = peaks.keys();
+    if (peaks.size > maxSizes && oldest !== undefined) peaks.delete(oldest);
+  }
+
+  /** A smaller size where the next batch would pass the load line. */
+  function ahead(microbatch: number, memory: StepMemory): number | undefined {
+    if (!isKnown(memory.peakBytes)) return undefined;
+    const { peakBytes, limitBytes, baseBytes = 'unknown' } = memory;
+    const base = isKnown(baseBytes) ? baseBytes : 0;
+    readings = [...readings, { step: steps, microbatch, baseBytes: base, peakBytes }].slice(-8);
+    const observations = [...peaks.values()];
+    const next = { step: steps + 1, microbatch, baseBytes: base, limitBytes };
+    return keepBelow({ ...next, readings, observations })?.microbatch;
+  }
+
+  return {
+    get now() {
+      return size;
+    },
+    failed(samples) {
+      const memory = look();
+      for (const batch of peaks.keys()) if (batch >= samples) peaks.delete(batch);
+      const smaller = smallerMicrobatch({
+        microbatch: samples,
+        askedBytes: 'unknown',
+        baseBytes: 'unknown',
+        ...memory,
+        earlier: [...peaks.values()],
+      });
+      size = smaller?.most ?? 1;
+      cleanSteps = 0;
+      smallestFailed = isKnown(smallestFailed) ? Math.min(smallestFailed, samples) : samples;
+      if (grewFrom > 0 && samples > grewFrom) failedGrowths++;
+      grewFrom = 0;
+      return size;
+    },
+    wentWell(batch, largestPart) {
+      const memory = look();
+      observe(largestPart, memory.peakBytes);
+      if (isKnown(smallestFailed) && largestPart >= smallestFailed) smallestFailed = 'unknown';
+      cleanSteps++;
+      steps++;
+      const foreseen = ahead(largestPart, memory);
+      if (foreseen !== undefined) {
+        // Growing back waits twice as long: what grows may go on growing.
+        failedGrowths++;
+        cleanSteps = 0;
+        grewFrom = 0;
+        size = foreseen;
+        return size;
+      }
+      const grown = growBack({
+        microbatch: size,
+        batch: Math.min(batch, first),
+        cleanSteps,
+        failedGrowths,
+        smallestFailed,
+        limitBytes: memory.limitBytes,
+        baseBytes: memory.baseBytes ?? 'unknown',
+        observations: [...peaks.values()],
+        growAfter,
+        mayGuess: options.memory === undefined,
+      });
+      if (grown === undefined) return undefined;
+      cleanSteps = 0;
+      grewFrom = largestPart;
+      size = grown.microbatch;
+      return size;
+    },
+  };
+}
+
+/**
+ * Whether an error says that memory ran out: a buffer that could not be made, or a library that
+ * says so. Give your own test where yours says it otherwise.
+ *
+ * @example
+ * isOutOfMemoryError(new RangeError('Array buffer allocation failed')); // true
+ */
+export function isOutOfMemoryError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (
+    error instanceof RangeError &&
+    /allocation failed|invalid (?:typed )?array (?:buffer )?length/i.test(error.message)
+  ) {
+    return true;
+  }
+  const code = 'code' in error ? String(error.code) : '';
+  return (
+    ['ERR_MEMORY_ALLOCATION_FAILED', 'ERR_WORKER_OUT_OF_MEMORY', 'ENOMEM'].includes(code) ||
+    error.name === 'OutOfMemoryError' ||
+    /\bout of memory\b|failed to allocate memory|\bbad_alloc\b/i.test(error.message)
+  );
 }

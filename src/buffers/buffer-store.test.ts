@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { autoLimit } from './auto-limit.js';
-import { BufferStore } from './buffer-store.js';
+import { autoLimit, BufferStore } from './buffer-store.js';
 import type { BufferValue } from './format/value.js';
 
 let folder: string;

@@ -1,14 +1,14 @@
+import { defaultLoadLine } from '../device/load-line.js';
 import { Failure } from '../failure.js';
 import { formatBytes } from '../units/bytes.js';
-import { autoLimit } from './auto-limit.js';
+import type { Known } from '../units/known.js';
+import { AdaptiveCache } from './eviction/adaptive-cache.js';
 import { type PackedPart, packPart, unpackPart } from './format/pack.js';
 import { type BufferRecord, encodeRecord } from './format/record.js';
 import { type BufferValue, partsOf, valueOf } from './format/value.js';
 import { firstReading, hostMemory, type MemoryReading } from './host-memory.js';
 import { type FoundItem, ItemFolder } from './item-folder.js';
 import { type BufferStoreOptions, type StoreSettings, storeSettings } from './options.js';
-import { type BufferStatistics, Counters } from './statistics.js';
-import { Tier } from './tier.js';
 
 /** Estimated: key, entries of maps, views; so that a million small items do not pass the limit. */
 const itemOverheadBytes = 512;
@@ -184,4 +184,152 @@ function checkFits(bytes: number, limitBytes: number, option: string): void {
     fact: `The item takes ${formatBytes(bytes)}, and the store may hold ${formatBytes(limitBytes)} in all.`,
     next: `Raise the option ${option}, or split the item.`,
   });
+}
+
+/** One place where items lie, with its own limit: memory, or a folder. */
+export class Tier<Item extends { readonly rawBytes: number }> {
+  readonly #items = new Map<string, Item>();
+  readonly #cache: AdaptiveCache;
+  readonly #drop: (key: string) => void;
+  evictions = 0;
+  rawBytes = 0;
+
+  constructor(limitBytes: number, drop: (key: string) => void = () => {}) {
+    this.#cache = new AdaptiveCache(limitBytes);
+    this.#drop = drop;
+  }
+
+  get bytes(): number {
+    return this.#cache.bytes;
+  }
+
+  get limitBytes(): number {
+    return this.#cache.limitBytes;
+  }
+
+  get count(): number {
+    return this.#items.size;
+  }
+
+  keys(): string[] {
+    return [...this.#items.keys()];
+  }
+
+  has(key: string): boolean {
+    return this.#items.has(key);
+  }
+
+  /** The item, if it is here; asking counts, also for one that is not. */
+  use(key: string): Item | undefined {
+    this.#cache.use(key);
+    return this.#items.get(key);
+  }
+
+  add(key: string, item: Item, bytes: number): void {
+    this.#forget(key);
+    this.#items.set(key, item);
+    this.rawBytes += item.rawBytes;
+    this.#evict(this.#cache.add(key, bytes));
+  }
+
+  /** Takes an item out; true where it was here. */
+  remove(key: string): boolean {
+    this.#cache.remove(key);
+    return this.#forget(key);
+  }
+
+  resize(limitBytes: number): void {
+    this.#evict(this.#cache.resize(limitBytes));
+  }
+
+  #evict(keys: readonly string[]): void {
+    for (const key of keys) {
+      if (this.#forget(key)) this.evictions += 1;
+      this.#drop(key);
+    }
+  }
+
+  #forget(key: string): boolean {
+    this.rawBytes -= this.#items.get(key)?.rawBytes ?? 0;
+    return this.#items.delete(key);
+  }
+}
+
+/** What a store did since it was opened, and what it holds now. All measured. */
+export interface BufferStatistics {
+  readonly items: number;
+  readonly hits: number;
+  readonly misses: number;
+  /** Of 0 to 1; unknown before the first question. */
+  readonly hitRate: Known<number>;
+  readonly evictions: number;
+  /** Items whose bytes were not what they had been; each was removed. */
+  readonly damaged: number;
+  readonly memoryBytes: number;
+  readonly memoryLimitBytes: number;
+  readonly fileBytes: number;
+  readonly fileLimitBytes: number;
+  /** What the items would take without compression. */
+  readonly rawBytes: number;
+  /** Raw bytes for each byte held; unknown for an empty store. */
+  readonly compressionRatio: Known<number>;
+}
+
+interface Held {
+  readonly count: number;
+  readonly bytes: number;
+  readonly limitBytes: number;
+  readonly rawBytes: number;
+  readonly evictions: number;
+}
+
+class Counters {
+  damaged = 0;
+  #hits = 0;
+  #misses = 0;
+
+  asked(found: boolean): void {
+    if (found) this.#hits += 1;
+    else this.#misses += 1;
+  }
+
+  statistics(memory: Held, files: Held): BufferStatistics {
+    const asked = this.#hits + this.#misses;
+    const bytes = memory.bytes + files.bytes;
+    const rawBytes = memory.rawBytes + files.rawBytes;
+    return {
+      items: memory.count + files.count,
+      hits: this.#hits,
+      misses: this.#misses,
+      hitRate: asked === 0 ? 'unknown' : this.#hits / asked,
+      evictions: memory.evictions + files.evictions,
+      damaged: this.damaged,
+      memoryBytes: memory.bytes,
+      memoryLimitBytes: memory.limitBytes,
+      fileBytes: files.bytes,
+      fileLimitBytes: files.limitBytes,
+      rawBytes,
+      compressionRatio: bytes === 0 ? 'unknown' : rawBytes / bytes,
+    };
+  }
+}
+
+/** A store never plans with more than this part of the machine. */
+const maxShare = 0.5;
+
+/**
+ * The bytes that a store may hold: what it holds now, and what is free below the load line; less than
+ * it holds when the machine is above the line.
+ *
+ * @example
+ * autoLimit({ usedBytes: 95, totalBytes: 100, heldBytes: 20 }); // 15
+ */
+export function autoLimit(memory: {
+  readonly usedBytes: number;
+  readonly totalBytes: number;
+  readonly heldBytes: number;
+}): number {
+  const free = defaultLoadLine * memory.totalBytes - memory.usedBytes;
+  const most = maxShare * memory.totalBytes;
+  return Math.floor(Math.min(most, Math.max(0, memory.heldBytes + free)));
 }

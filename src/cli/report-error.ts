@@ -1,6 +1,6 @@
 import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
-import { isDiskFull } from '../files/disk-full.js';
+import { isDiskFull } from '../files/system-errors.js';
 import { capitalized } from '../units/sentence.js';
 
 /** An unexpected exception is a bug of ours: EX_SOFTWARE, as in sysexits.h. */

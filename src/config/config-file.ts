@@ -1,7 +1,7 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { Failure } from '../failure.js';
-import { readReason } from '../files/read-reason.js';
+import { readReason } from '../files/system-errors.js';
 import { JsonSyntaxError, type JsonWithPlaces, readJsonWithPlaces } from './json-places.js';
 import { limits } from './limits.js';
 

@@ -1,5 +1,5 @@
 import { defaultLoadLine } from '../device/load-line.js';
-import type { RaySettings } from '../engine/ray/offers.js';
+import type { RaySettings } from '../engine/ray/nodes.js';
 import type { SlurmSettings } from '../engine/slurm/gpu-types.js';
 import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../test/fake-tree.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
-import { eitherProvider } from './either-provider.js';
-import { simulatedProvider } from './simulated/provider.js';
+import { eitherProvider, simulatedProvider } from './discover.js';
 
 describe('eitherProvider', () => {
   it('takes the second only while the first has nothing', async () => {

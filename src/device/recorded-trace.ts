@@ -1,9 +1,15 @@
 import { createReadStream } from 'node:fs';
 import { Failure } from '../failure.js';
-import { readReason } from '../files/read-reason.js';
+import { readReason } from '../files/system-errors.js';
 import type { Known } from '../units/known.js';
-import { isProfileReport, traceOfProfile } from './profile-trace.js';
-import { badTrace, isRecord, type RecordedTrace, type TraceRow } from './trace-shape.js';
+import {
+  badTrace,
+  isProfileReport,
+  isRecord,
+  type RecordedTrace,
+  type TraceRow,
+  traceOfProfile,
+} from './profile-trace.js';
 
 export type { RecordedTrace, TraceRow };
 

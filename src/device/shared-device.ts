@@ -1,5 +1,6 @@
 import type { Clock } from '../time/clock.js';
 import type { Known } from '../units/known.js';
+import type { Discovery } from './discover.js';
 import type { Device, DeviceInfo, MemoryReading, ProcessReading } from './types.js';
 
 /** Longer than a busy device is left without a look at its jobs, which reads the list. */
@@ -77,4 +78,34 @@ export class SharedDevice implements Device {
     });
     return list;
   }
+}
+
+/** A discovery whose devices share their readings among those who look at them. */
+export interface SharedDiscovery extends Discovery {
+  readonly devices: readonly SharedDevice[];
+}
+
+export function shareReadings(discovery: Discovery, clock: Clock): SharedDiscovery {
+  // One for each device for as long as that is there: devices are told apart by identity.
+  const known = new WeakMap<Device, SharedDevice>();
+  const shared = (device: Device): SharedDevice => {
+    const before = known.get(device);
+    if (before !== undefined) return before;
+    const made = new SharedDevice(device, clock);
+    known.set(device, made);
+    return made;
+  };
+  return {
+    get devices() {
+      return discovery.devices.map(shared);
+    },
+    get notes() {
+      return discovery.notes;
+    },
+    async rescan() {
+      const { appeared, vanished } = await discovery.rescan();
+      return { appeared: appeared.map(shared), vanished: vanished.map(shared) };
+    },
+    close: () => discovery.close(),
+  };
 }

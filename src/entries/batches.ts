@@ -9,22 +9,20 @@
  * @module
  */
 
+export type { SampleSource } from '../batches/adaptive-batches.js';
 export {
   type AdaptiveBatches,
   type AdaptiveBatchesOptions,
   adaptiveBatches,
-} from '../batches/adaptive-batches.js';
-export {
   deviceMemoryPercent,
   hostMemoryPercent,
   type MemoryProbe,
-} from '../batches/memory-percent.js';
-export { isOutOfMemoryError } from '../batches/out-of-memory-error.js';
+} from '../batches/adaptive-batches.js';
 export {
+  isOutOfMemoryError,
   type Microbatch,
   type RecoveringStep,
   type RecoveringStepOptions,
   recoveringStep,
   type StepResult,
 } from '../batches/recovering-step.js';
-export type { SampleSource } from '../batches/sample-source.js';

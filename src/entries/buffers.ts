@@ -10,6 +10,7 @@
  * @module
  */
 
+export type { BufferStatistics } from '../buffers/buffer-store.js';
 export { BufferStore } from '../buffers/buffer-store.js';
 export type { DataTypeName, TypedArray } from '../buffers/format/data-types.js';
 export type { BufferPart, BufferValue, ShapedArray } from '../buffers/format/value.js';
@@ -21,4 +22,3 @@ export {
   type ArrayBufferPoolStatistics,
   type LentBytes,
 } from '../buffers/pool/array-buffer-pool.js';
-export type { BufferStatistics } from '../buffers/statistics.js';

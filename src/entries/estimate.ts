@@ -22,8 +22,7 @@ export {
   type EstimateRequest,
   estimate,
 } from '../estimate/estimate.js';
-export type { ModelSource } from '../estimate/model-source.js';
-export type { ModelSize, ModelType } from '../estimate/model-types.js';
+export type { ModelSize, ModelSource, ModelType } from '../estimate/model-source.js';
 export { findSavings, type SavingsBasis } from '../estimate/savings.js';
 export {
   type Estimate,

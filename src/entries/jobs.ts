@@ -14,6 +14,7 @@ export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../device/lo
 export { type LocalEngineOptions, localEngine } from '../engine/local/local-engine.js';
 export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine/types.js';
 export { homeFolder } from '../files/home-folder.js';
+export type { Hold } from '../jobs/admission.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from '../jobs/admission.js';
 export { inOrder } from '../jobs/admission-order.js';
 export { type Basis } from '../jobs/basis.js';
@@ -45,7 +46,6 @@ export {
   degradedBy,
 } from '../jobs/degraded.js';
 export { type FitVerdict, judgeFit, largestOffer } from '../jobs/fit-verdict.js';
-export type { Hold } from '../jobs/hold.js';
 export { type JobVariables, readJobVariables } from '../jobs/job-variables.js';
 export {
   type DeviceRoom,
@@ -56,7 +56,7 @@ export {
   type OpenReservation,
 } from '../jobs/ledger.js';
 export { type PlacementPolicy, place, placementPolicies, type Room } from '../jobs/placement.js';
-export { needReasonWords } from '../jobs/reasons/need-words.js';
+export { needReasonWords } from '../jobs/reasons/is-reason.js';
 export type {
   DegradedReason,
   EndReason,
@@ -65,8 +65,7 @@ export type {
   RefusalReason,
   WaitingReason,
 } from '../jobs/reasons/types.js';
-export { waitingReasonWords } from '../jobs/reasons/waiting-words.js';
-export { reasonWords } from '../jobs/reasons/words.js';
+export { reasonWords, waitingReasonWords } from '../jobs/reasons/words.js';
 export { type JobStore, openJobStore } from '../jobs/store/job-store.js';
 export type {
   Ending,
@@ -92,7 +91,7 @@ export { turnOf, WaitingList } from '../jobs/waiting-list.js';
 export { explainWaiting, type WaitingStatus } from '../jobs/waiting-reasons.js';
 export { type WorkloadIdentity, workloadKey } from '../jobs/workload-key.js';
 export { type OpenServer, openServer, type ServerOptions } from '../server/open-server.js';
-export type { Answers } from '../server/routes/answerers.js';
+export type { Answers } from '../server/routes/answers.js';
 export {
   makeHome,
   openService,

@@ -53,9 +53,9 @@ export {
   type FromPretrainedArguments,
   type QuantizationMemory,
 } from '../plan/quantization/bits-and-bytes.js';
-export type { ChooseOptions, PresetChoice, PresetOption } from '../plan/quantization/choice.js';
+export type { ChooseOptions, PresetChoice, PresetOption } from '../plan/quantization/choose.js';
 export { choosePreset } from '../plan/quantization/choose.js';
-export type { ModelWeights } from '../plan/quantization/preset-bytes.js';
+export type { ModelWeights } from '../plan/quantization/presets.js';
 export {
   type PresetFacts,
   presetFacts,

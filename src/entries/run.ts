@@ -10,8 +10,12 @@
  */
 
 export { type RunCommandOptions, runCommand } from '../library/run-command.js';
-export { recogniseLine } from '../run/recognise/recognise.js';
-export { createScanner, type Finding, type Scanner } from '../run/recognise/scanner.js';
+export {
+  createScanner,
+  type Finding,
+  recogniseLine,
+  type Scanner,
+} from '../run/recognise/scanner.js';
 export type { RunContext } from '../run/run-context.js';
 export { RunFolder } from '../run/store/run-folder.js';
 export type { RunPlan } from '../run/store/run-plan.js';

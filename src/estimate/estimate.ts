@@ -1,17 +1,18 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
-import type { Model } from '../model/types.js';
-import { assumedNotes } from './assumed-loop.js';
+import { describeConfig } from '../model/config/describe-config.js';
+import { usualDecoder } from '../model/names/usual-decoder.js';
+import type { Model, ModelDescription, StackInput } from '../model/types.js';
+import { formatCount } from '../units/counts.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { type EstimateWork, inThisThread } from './estimate-work.js';
+import { checkQuantization, checkWorkload } from './formula/checks.js';
 import { formulaAnswer } from './formula/formula-estimate.js';
-import type { ModelSource } from './model-source.js';
-import { typeEstimate } from './model-types.js';
-import { checkInput, inputNotes } from './needed-input.js';
-import { parameterRule, usualModel } from './parameter-rule.js';
+import { type ModelSource, typeEstimate } from './model-source.js';
+import { targetLength } from './target-length.js';
 import { pythonTrace, type TraceSource } from './trace/python-trace.js';
 import type { TraceRunner } from './trace/warm-tracer.js';
-import type { Estimate, Workload } from './types.js';
+import type { Estimate, Part, Workload } from './types.js';
 import { callWording, type Wording } from './wording.js';
 
 export const estimateMethods = ['auto', 'trace', 'formula'] as const;
@@ -188,4 +189,130 @@ async function orBoth(traceFailure: Failure, formula: () => Promise<Estimate>): 
 /** What concerns this answer most comes first. */
 function withNotes(found: Estimate, notes: readonly string[]): Estimate {
   return { ...found, notes: [...notes, ...found.notes] };
+}
+
+/** What follows from the number of parameters; names round it, by a tenth at most. */
+const statesOff = 0.1;
+/**
+ * The rest depends on width, depth, vocabulary and heads. Of the decoders of the catalogue, 95 of 100
+ * lie between these shares of what the usual one takes (`parameter-rule.test.ts`).
+ */
+const lowShare = 0.35;
+const highShare = 2.8;
+const states: ReadonlySet<Part> = new Set(['weights', 'gradients', 'optimizer']);
+
+/** The model that stands for all of that many parameters. */
+export function usualModel(parameters: number): Model {
+  const place = `a model of ${formatCount(parameters)} parameters`;
+  return { path: place, description: describeConfig(usualDecoder(parameters), place) };
+}
+
+/**
+ * What a model needs of which only the number of parameters is known: that of a usual decoder, with a
+ * wide interval.
+ *
+ * @example
+ * await parameterRule(22e9, workload, findGpu('h100'), machine);
+ */
+export async function parameterRule(
+  parameters: number,
+  workload: Workload,
+  gpu: Gpu,
+  machine: Parameters<typeof formulaAnswer>[3],
+): Promise<Estimate> {
+  const found = await formulaAnswer(usualModel(parameters), workload, gpu, machine);
+  const sum = (wanted: (part: Part) => boolean) =>
+    found.breakdown.reduce((total, { part, bytes }) => total + (wanted(part) ? bytes : 0), 0);
+  const known = sum((part) => states.has(part));
+  const rest = sum((part) => !states.has(part) && part !== 'context');
+  const { reservedBytes } = found.peak;
+  return {
+    ...found,
+    interval: {
+      lowBytes: Math.round(known * (1 - statesOff) + rest * lowShare),
+      highBytes: Math.max(reservedBytes, Math.round(known * (1 + statesOff) + rest * highShare)),
+      confidence: found.interval.confidence,
+    },
+    notes: [
+      `A rule: a usual decoder of ${formatCount(parameters)} parameters was taken, as nothing else of the model is known; the interval is wide. Name its config.json for a figure of your model.`,
+      ...found.notes.filter((note) => !note.startsWith('Estimated from the shapes')),
+    ],
+  };
+}
+
+/**
+ * Throws where the workload leaves out what the model needs, or cannot be run at all. Of a model of
+ * unknown family the input is unknown, so a trace wants to be told either.
+ */
+export function checkInput(
+  description: ModelDescription,
+  workload: Workload,
+  willTrace: boolean,
+  wording: Wording,
+): void {
+  if (description.family !== 'unknown') {
+    checkWorkload(description, workload, wording);
+    return;
+  }
+  checkQuantization(workload, wording);
+  if (!willTrace || workload.sequence !== undefined || workload.image !== undefined) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'no-sequence',
+    fact: `Neither ${wording.name('seq')} nor ${wording.name('image')} was given.`,
+    next: 'Say how long a sequence is, or how large an image.',
+  });
+}
+
+/**
+ * What would go wrong in the real run, though it takes no memory to find out.
+ *
+ * @example
+ * inputNotes(gpt2, { ...workload, sequence: 4096 }); // ['The model has places for 1024 tokens ...']
+ */
+export function inputNotes(description: ModelDescription, { sequence }: Workload): string[] {
+  if (description.family === 'unknown' || sequence === undefined) return [];
+  const places = description.stacks.map(({ input }) => learnedPlaces(input));
+  const fewest = Math.min(...places);
+  if (sequence <= fewest) return [];
+  return [
+    `The model has places for ${fewest} tokens, fewer than ${sequence}: it would fail when run.`,
+  ];
+}
+
+/** Only a table of positions runs out; rotary positions go on. */
+function learnedPlaces(input: StackInput): number {
+  if (input.kind !== 'tokens' || input.positions !== 'learned') return Infinity;
+  return input.maxPositions === 'unknown' ? Infinity : input.maxPositions;
+}
+
+/**
+ * Which loop an estimate of a config stands for, where a usual program may do otherwise: what it
+ * holds between steps, and how long the labels are. A trace tells of the labels itself, since it
+ * knows the class.
+ *
+ * @example
+ * assumedNotes(found, gpt2, workload, callWording);
+ * // ["Assumed: the loop keeps only the loss ..."]
+ */
+function assumedNotes(
+  { method }: Estimate,
+  description: ModelDescription,
+  workload: Workload,
+  { name, example }: Wording,
+): string[] {
+  const notes: string[] = [];
+  if (workload.mode === 'train' && workload.keep === undefined) {
+    notes.push(
+      `Assumed: the loop keeps only the loss. One that keeps the model's outputs until the next step, as in outputs = model(**batch), needs more: ${example('keep', 'outputs')}.`,
+    );
+  }
+  const halved = method === 'formula' && description.family === 't5';
+  if (halved && workload.targetSequence === undefined) {
+    const length = targetLength(workload);
+    notes.push(
+      `Assumed: labels of ${length} tokens, half of the input. ${name('targetSeq')} says otherwise.`,
+    );
+  }
+  return notes;
 }

@@ -1,8 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { AllocatorSettings } from './allocator/settings.js';
 import { roundUp, segmentStep } from './allocator/sizes.js';
-import { CappedReplays } from './trace/capped/capped-replays.js';
-import { replay } from './trace/event-replay.js';
+import { ReplayRun, replay } from './trace/event-replay.js';
 import { type EventStream, eventKind } from './trace/event-stream.js';
 
 /**
@@ -134,4 +133,123 @@ function largestLiveSum({ kind, slot, bytes, length, slots, spare }: EventStream
     }
   }
   return most;
+}
+
+/** A run is copied so many times on its way. */
+const copies = 32;
+/** And not after fewer events than these: a copy takes as long as a thousand of them. */
+const fewEvents = 8192;
+
+interface CappedReplay {
+  /** Whether all was served that the job cannot do without. */
+  readonly fits: boolean;
+  readonly maxGrantedBytes: number;
+}
+
+/**
+ * Replays of one stream under falling caps. Until one grants more than the next cap, both do the same: the next one
+ * goes on from a copy that was made before that. A cap that fails is followed by one above it, so that copies are
+ * kept of runs that fit only.
+ *
+ * @example
+ * const replays = new CappedReplays(stream, {}, floor);
+ * replays.under(24 * 1024 ** 3).fits;
+ */
+export class CappedReplays {
+  readonly #stream: EventStream;
+  readonly #settings: Partial<AllocatorSettings>;
+  readonly #floor: number;
+  readonly #everyEvents: number;
+  /** Of the last run that fit, in the order of their events. */
+  #kept: readonly ReplayRun[] = [];
+
+  /** No cap will be below `floor`. A run is copied after each `everyEvents`. */
+  constructor(
+    stream: EventStream,
+    settings: Partial<AllocatorSettings>,
+    floor: number,
+    everyEvents = Math.max(fewEvents, Math.ceil(stream.length / copies)),
+  ) {
+    this.#settings = settings;
+    this.#floor = floor;
+    const { garbageCollectionThreshold = 0, expandableSegments = false } = settings;
+    // Garbage is collected by a share of the cap: under another one all may be different from the beginning.
+    const resumes = garbageCollectionThreshold === 0 && !expandableSegments;
+    this.#stream = resumes ? withReusedSlots(stream) : stream;
+    this.#everyEvents = resumes ? everyEvents : stream.length;
+  }
+
+  under(cap: number): CappedReplay {
+    const { length } = this.#stream;
+    const caps = { allowedBytes: cap, deviceBytes: cap };
+    const before = this.#kept.filter((run) => grantedBy(run) <= cap);
+    const run =
+      before.at(-1)?.copy(caps) ?? new ReplayRun(this.#stream, { ...this.#settings, ...caps });
+    const kept = [...before];
+    while (run.at < length && run.outOfMemory === undefined) {
+      run.until(Math.min(length, run.at + this.#everyEvents));
+      if (run.at < length && run.outOfMemory === undefined) this.#keep(kept, run);
+    }
+    const fits = run.outOfMemory === undefined;
+    if (fits) this.#kept = kept;
+    return { fits, maxGrantedBytes: grantedBy(run) };
+  }
+
+  /** A later copy takes the place of one that is of no more use. */
+  #keep(kept: ReplayRun[], run: ReplayRun): void {
+    const last = kept.at(-1);
+    const grantedMore =
+      last === undefined || grantedBy(run) > Math.max(this.#floor, grantedBy(last));
+    if (!grantedMore) kept.pop();
+    kept.push(run.copy());
+  }
+}
+
+function grantedBy({ allocator }: ReplayRun): number {
+  return allocator.memory.maxGrantedBytes;
+}
+
+/** For an event whose allocation was never made or is freed already. A replay refuses it, as before. */
+const noSlot = -1;
+
+/**
+ * The same events, where the slot of what was freed is used again: there are as many slots as allocations live at
+ * once, not as there are at all. A slot is used again only by requests of the same stream, and only by those that the job
+ * can do without as well, or by those that it cannot.
+ *
+ * @example
+ * withReusedSlots(stream).slots; // 4,000 instead of 500,000
+ */
+export function withReusedSlots(stream: EventStream): EventStream {
+  const { kind, slot, length, spare, streams } = stream;
+  const reused = new Int32Array(length);
+  /** By slot of the stream: the one that it has now. */
+  const now = new Int32Array(stream.slots).fill(noSlot);
+  const unused = new Map<number, number[]>();
+  const kinds: number[] = [];
+  for (let at = 0; at < length; at += 1) {
+    const place = slot[at] ?? 0;
+    if (kind[at] === eventKind.alloc) {
+      const sort = 2 * (streams[place] ?? 0) + (spare[place] ?? 0);
+      const found = unused.get(sort)?.pop() ?? kinds.length;
+      if (found === kinds.length) kinds.push(sort);
+      now[place] = found;
+    }
+    reused[at] = now[place] ?? noSlot;
+    if (kind[at] !== eventKind.free) continue;
+    now[place] = noSlot;
+    const freed = reused[at] ?? noSlot;
+    if (freed === noSlot) continue;
+    const sort = kinds[freed] ?? 0;
+    const others = unused.get(sort);
+    if (others === undefined) unused.set(sort, [freed]);
+    else others.push(freed);
+  }
+  return {
+    ...stream,
+    slot: reused,
+    slots: kinds.length,
+    spare: Uint8Array.from(kinds, (sort) => sort & 1),
+    streams: Uint8Array.from(kinds, (sort) => sort >>> 1),
+  };
 }

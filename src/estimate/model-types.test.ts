@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../units/bytes.js';
 import { findGpu } from './cards/gpus.js';
-import { modelSizes, modelTypes, typeEstimate } from './model-types.js';
+import { modelSizes, modelTypes, typeEstimate } from './model-source.js';
 import type { Workload } from './types.js';
 
 const gpu = findGpu('h200');

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { describeConfig } from '../model/config/describe-config.js';
 import { shippedCatalogue } from '../model/names/catalogue.js';
 import { findGpu } from './cards/gpus.js';
+import { parameterRule } from './estimate.js';
 import { formulaEstimate } from './formula/formula-estimate.js';
-import { parameterRule } from './parameter-rule.js';
 import type { Workload } from './types.js';
 
 const gpu = findGpu('h200');

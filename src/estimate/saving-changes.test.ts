@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { savingChanges } from './saving-changes.js';
+import { savingChanges } from './savings.js';
 import type { Workload } from './types.js';
 
 const workload: Workload = {

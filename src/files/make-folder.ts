@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { codeOf } from './error-code.js';
+import { codeOf } from './system-errors.js';
 
 /**
  * Makes a folder and those above it that are not there. Node's own `recursive` never returns where

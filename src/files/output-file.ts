@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { Failure } from '../failure.js';
-import { isDiskFull } from './disk-full.js';
-import { codeOf } from './error-code.js';
+import { codeOf, isDiskFull } from './system-errors.js';
 
 /** A file that a person asked us to write. */
 export interface OutputFile {

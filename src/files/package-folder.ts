@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -13,4 +13,9 @@ function nearestPackage(from: string): string {
   if (existsSync(join(from, 'package.json'))) return from;
   const above = dirname(from);
   return above === from ? from : nearestPackage(above);
+}
+
+export function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
+  return String(Reflect.get(Object(manifest), 'version'));
 }

@@ -1,6 +1,5 @@
 import { fleetOf } from './fleet.js';
 import { fleetHistory } from './history.js';
-import { prometheusLimits } from './limits.js';
 import type { Prometheus } from './prometheus.js';
 import {
   historyQueries,
@@ -9,7 +8,7 @@ import {
   instantQueries,
   instantQueryNames,
 } from './queries.js';
-import type { Line, Point } from './read-answer.js';
+import { type Line, type Point, prometheusLimits } from './read-answer.js';
 import type { Fleet } from './types.js';
 
 /** Enough for a line across a page. */

@@ -1,8 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import { authorizationOf, prometheusUrl } from './address.js';
-import { openPrometheus } from './prometheus.js';
+import { authorizationOf, openPrometheus, prometheusUrl } from './prometheus.js';
 
 const servers: Server[] = [];
 afterEach(() => {

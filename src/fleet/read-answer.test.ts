@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import { prometheusLimits } from './limits.js';
-import { readError, readLines, readPoints } from './read-answer.js';
+import { prometheusLimits, readError, readLines, readPoints } from './read-answer.js';
 
 function vector(result: readonly unknown[]): string {
   return JSON.stringify({ status: 'success', data: { resultType: 'vector', result } });

@@ -1,5 +1,22 @@
 import { Failure } from '../failure.js';
-import { prometheusLimits as limits } from './limits.js';
+
+/** What an answer of Prometheus may hold; beyond it the answer is refused, not read in part. */
+export const prometheusLimits = {
+  /** 80,000 devices take some 13 MB in one answer; five times as much is not a fleet. */
+  answerBytes: 64 * 1024 * 1024,
+  /** Jobs and ranks on 10,000 nodes of 8 GPUs, with room for several on each GPU. */
+  series: 400_000,
+  /** Prometheus itself answers at most so many points of a series. */
+  points: 11_000,
+  /** Ours have at most five; relabelling may add some. */
+  labels: 64,
+  /** A job's name may be a long command line. */
+  labelCharacters: 4096,
+  /** Of one query. Prometheus itself gives up after 120 s unless told otherwise. */
+  seconds: 30,
+  /** Queries that are under way at the same time; Prometheus runs 20 unless told otherwise. */
+  atOnce: 4,
+} as const;
 
 /** One series at one moment. */
 export interface Point {
@@ -33,7 +50,8 @@ export function readPoints(text: string): readonly Point[] {
 export function readLines(text: string): readonly Line[] {
   return resultOf(text, 'matrix').map((entry) => {
     const { metric, values } = objectOf(entry);
-    if (!Array.isArray(values) || values.length > limits.points) throw notPrometheus('points');
+    if (!Array.isArray(values) || values.length > prometheusLimits.points)
+      throw notPrometheus('points');
     const points = values.map(sampleOf).filter(([, value]) => Number.isFinite(value));
     return { labels: labelsOf(metric), points };
   });
@@ -53,7 +71,7 @@ function resultOf(text: string, wanted: 'vector' | 'matrix'): readonly unknown[]
   if (status !== 'success' || resultType !== wanted || !Array.isArray(result)) {
     throw notPrometheus('result');
   }
-  if (result.length > limits.series) throw tooMuch(`${result.length} series`);
+  if (result.length > prometheusLimits.series) throw tooMuch(`${result.length} series`);
   return result;
 }
 
@@ -67,12 +85,13 @@ function sampleOf(entry: unknown): readonly [number, number] {
 
 function labelsOf(metric: unknown): Readonly<Record<string, string>> {
   const entries = Object.entries(objectOf(metric));
-  if (entries.length > limits.labels) throw tooMuch(`${entries.length} labels on one series`);
+  if (entries.length > prometheusLimits.labels)
+    throw tooMuch(`${entries.length} labels on one series`);
   // Without a prototype: a label may be called `constructor`.
   const labels: Record<string, string> = Object.create(null);
   for (const [name, value] of entries) {
     if (typeof value !== 'string') throw notPrometheus('label');
-    labels[name] = value.slice(0, limits.labelCharacters);
+    labels[name] = value.slice(0, prometheusLimits.labelCharacters);
   }
   return labels;
 }

@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { admit, runningFrom } from './admission.js';
+import { admit, type Hold, runningFrom } from './admission.js';
 import { inOrder } from './admission-order.js';
-import type { Hold } from './hold.js';
 import { roomsWith, runningJob, waitingJob } from './queue-for-tests.js';
 import type { RunningJob } from './types.js';
 import { agingSeconds, WaitingList } from './waiting-list.js';

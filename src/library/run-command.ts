@@ -1,12 +1,12 @@
 import { type Discovery, discoverDevices } from '../device/discover.js';
 import { machineRoots } from '../device/roots.js';
 import { homeFolder } from '../files/home-folder.js';
-import { packageVersion } from '../files/package-version.js';
+import { packageVersion } from '../files/package-folder.js';
 import { explainSnapshot } from '../report/explain-snapshot.js';
 import type { SignalSource } from '../run/launch/signal-relay.js';
 import { newRun, runDefaults } from '../run/new-run.js';
-import { openContext } from '../run/open-context.js';
 import { checkPlatform } from '../run/platform.js';
+import { openContext } from '../run/run-context.js';
 import { openRunDevice } from '../run/run-device.js';
 import { superviseRun } from '../run/supervise.js';
 import type { RunReport } from '../run/types.js';

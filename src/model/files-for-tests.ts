@@ -1,4 +1,4 @@
-import type { ByteSource } from './files/byte-source.js';
+import type { ByteSource } from './files/byte-reader.js';
 
 /** A file in memory. */
 export function memorySource(bytes: Buffer): ByteSource {

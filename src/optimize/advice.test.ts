@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../units/bytes.js';
 import { type Advice, bytesSaved, inOrder, type Saving } from './advice.js';
 import { deviceAdvice, type SeenDevice } from './device-advice.js';
-import { environmentAdvice } from './environment-advice.js';
 import { loadingSettings } from './loading-settings.js';
+import { environmentAdvice } from './machine-advice.js';
 import { type NodeProgram, nodeAdvice } from './node-advice.js';
 
 const advice = (code: string, saves: Saving): Advice => ({ code, fact: '', steps: [], saves });

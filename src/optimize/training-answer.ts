@@ -1,6 +1,7 @@
 import type { Estimate, Saving as EstimateSaving } from '../estimate/types.js';
 import type { PlanSettings } from '../plan/fit/types.js';
-import { formatBytes } from '../units/bytes.js';
+import { formatBytes, MiB } from '../units/bytes.js';
+import { shellWords } from '../units/shell-words.js';
 import { type Advice, bytesSaved, unknownSaving } from './advice.js';
 import type { LoadingSettings } from './loading-settings.js';
 
@@ -24,7 +25,7 @@ export interface TrainingAnswer {
   readonly notes: readonly string[];
 }
 
-export interface TrainingPaste {
+interface TrainingPaste {
   /** For a terminal. */
   readonly shell: string;
   /** For a loop of one's own. */
@@ -88,7 +89,7 @@ function precisionLine(precision: string): string {
 }
 
 /** The name that the Trainer of transformers has for an optimizer of ours. */
-export function trainerOptimizer(name: string): string | undefined {
+function trainerOptimizer(name: string): string | undefined {
   const names: Readonly<Record<string, string>> = {
     adamw: 'adamw_torch',
     'adamw-fused': 'adamw_torch_fused',
@@ -147,4 +148,74 @@ export function loadingAdvice({ workers, reasons }: LoadingSettings): Advice {
     ],
     saves: unknownSaving,
   };
+}
+
+const environmentLine = 'source <(plimsoll env --mode production --format shell)';
+
+/** What to paste for a model that is trained by a program of one's own. */
+export function modelPaste(
+  settings: PlanSettings,
+  loading: LoadingSettings,
+  memoryBytes: number,
+): TrainingPaste {
+  const { batch, accumulation } = settings;
+  const effective = batch * accumulation;
+  return {
+    shell: [
+      environmentLine,
+      `plimsoll run --memory ${wholeMiB(memoryBytes)} --batch-size ${effective} -- python train.py --batch-size {batch_size} --accumulate {accumulation}`,
+    ].join('\n'),
+    python: pastedPython(settings),
+    trainer: trainerOf(settings, loading),
+  };
+}
+
+/** What to paste for a program that was traced: its own command. */
+export function programPaste(command: readonly string[], memoryBytes: number): TrainingPaste {
+  return {
+    shell: `${environmentLine}\nplimsoll run --memory ${wholeMiB(memoryBytes)} -- ${shellWords(command)}`,
+    python: [
+      'import plimsoll',
+      'plimsoll.optimize(model, optimizer)',
+      'data = plimsoll.loader(dataset, batch_size=BATCH, shuffle=True)',
+    ].join('\n'),
+  };
+}
+
+function pastedPython(settings: PlanSettings): string {
+  const { batch, accumulation, checkpointing, precision } = settings;
+  const type = precision.endsWith('fp16') ? 'torch.float16' : 'torch.bfloat16';
+  const autocast = precision.startsWith('amp-') ? type : 'False';
+  return [
+    'import plimsoll, torch',
+    `plimsoll.optimize(model, optimizer, checkpoint=${truth(checkpointing)}, autocast=${autocast})`,
+    `step = plimsoll.recovering(model, optimizer, lambda batch: model(**batch).loss, microbatch=${batch})`,
+    `for batch in plimsoll.loader(dataset, batch_size=${batch * accumulation}, shuffle=True):`,
+    '    step(batch)',
+  ].join('\n');
+}
+
+function trainerOf(settings: PlanSettings, loading: LoadingSettings): string {
+  const { batch, accumulation, checkpointing, precision, optimizer } = settings;
+  const optim = trainerOptimizer(optimizer);
+  const given = [
+    `per_device_train_batch_size=${batch}`,
+    `gradient_accumulation_steps=${accumulation}`,
+    `gradient_checkpointing=${truth(checkpointing)}`,
+    ...(precision === 'amp-bf16' ? ['bf16=True'] : []),
+    ...(precision === 'amp-fp16' ? ['fp16=True'] : []),
+    ...(optim === undefined ? [] : [`optim="${optim}"`]),
+    `dataloader_num_workers=${loading.workers}`,
+    `dataloader_pin_memory=${truth(loading.pinMemory)}`,
+    `dataloader_persistent_workers=${truth(loading.persistentWorkers)}`,
+  ];
+  return `TrainingArguments(\n${given.map((one) => `    ${one},\n`).join('')})`;
+}
+
+function truth(value: boolean): string {
+  return value ? 'True' : 'False';
+}
+
+function wholeMiB(bytes: number): string {
+  return `${Math.floor(bytes / MiB)}MiB`;
 }

@@ -4,15 +4,16 @@ import { formatBytes } from '../units/bytes.js';
 import { shellWords } from '../units/shell-words.js';
 import { answersOf, type EstimateGpu, intervalText, verdictOf } from './estimate-words.js';
 import { emblem } from './html/emblem.js';
-import { breakdownBar, cardBar } from './html/estimate-bars.js';
 import {
   answerTable,
+  breakdownBar,
   breakdownTable,
+  cardBar,
+  estimateStyle,
   moduleTables,
   phaseTable,
   savingTable,
 } from './html/estimate-sections.js';
-import { estimateStyle } from './html/estimate-style.js';
 import { html, type Markup, unbroken } from './html/markup.js';
 import { pageHead } from './html/page-head.js';
 import { sourceWords, workloadFacts } from './workload-words.js';

@@ -4,12 +4,15 @@ import { asPython, type FromPretrainedArguments } from '../plan/quantization/bit
 import { formatBytes } from '../units/bytes.js';
 import type { EstimateGpu } from './estimate-words.js';
 import { emblem } from './html/emblem.js';
-import { breakdownBar } from './html/estimate-bars.js';
-import { breakdownTable } from './html/estimate-sections.js';
-import { estimateStyle } from './html/estimate-style.js';
+import {
+  breakdownBar,
+  breakdownTable,
+  estimateStyle,
+  optionBar,
+  planStyle,
+} from './html/estimate-sections.js';
 import { html, Markup, unbroken } from './html/markup.js';
 import { pageHead } from './html/page-head.js';
-import { optionBar, planStyle } from './html/plan-bars.js';
 import {
   batchWords,
   costWords,

@@ -1,12 +1,12 @@
+import { stripVTControlCharacters } from 'node:util';
 import { readKernelFile } from '../device/kernel-files.js';
+import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
-import { describeAttempt } from './describe-attempt.js';
 import { climbed, notBefore } from './ladder/climb.js';
-import { LastLines } from './last-lines.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
   type LimitCgroup,
@@ -16,23 +16,25 @@ import {
   removeCgroup,
 } from './limit/cgroup.js';
 import { killedByKernel } from './limit/kernel-log.js';
-import { MemoryCurve } from './memory-curve.js';
 import { createPeakMeter } from './peak-meter.js';
-import { endTree, killQuietly } from './processes/end-tree.js';
-import { type Membership, membersOf } from './processes/members.js';
+import { endTree, killQuietly, type Membership, membersOf } from './processes/end-tree.js';
 import { HolderBook, sumBytes } from './processes/memory-holders.js';
 import { readCommandLine } from './processes/process-facts.js';
 import { ageSeconds } from './processes/process-table.js';
 import { ProgressBook, statedBatch } from './progress.js';
-import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
 import type {
   Attempt,
+  AttemptBuffers,
   ClimbedRung,
   EnforcedLimit,
+  MeasuredSize,
+  MemoryHolders,
+  MemoryPoint,
   OutOfMemory,
+  PeakSource,
   ProgressPoint,
   RunSettings,
 } from './types.js';
@@ -325,4 +327,186 @@ function wasKilledByKernel(
   if (now <= before) return false;
   const named = killedByKernel();
   return named === 'unknown' ? true : [...pids].some((pid) => named.has(pid));
+}
+
+/** The end of a traceback, and what was printed before it. */
+const maxLines = 12;
+const maxBytes = 8 * 1024;
+const longestLine = 400;
+
+/** The end of what a program printed, at a cost that does not grow with its output. */
+export class LastLines {
+  #tail = Buffer.alloc(0);
+
+  take(chunk: Uint8Array): void {
+    const joined = Buffer.concat([this.#tail, chunk.subarray(-maxBytes)]);
+    this.#tail = Buffer.from(joined.subarray(-maxBytes));
+  }
+
+  /** Without colours; of a progress bar that was drawn over and over only its last state. */
+  get lines(): readonly string[] {
+    return stripVTControlCharacters(this.#tail.toString('utf8'))
+      .split('\n')
+      .map((line) => (line.replace(/\r+$/, '').split('\r').at(-1) ?? '').trimEnd())
+      .filter((line) => line !== '')
+      .slice(-maxLines)
+      .map((line) => line.slice(0, longestLine));
+  }
+}
+
+/** As many as a chart shows; twice as many are kept before neighbours are joined. */
+const maxPoints = 120;
+
+/** Memory of an attempt over time, in few points however long it takes: of two neighbours the higher stays. */
+export class MemoryCurve {
+  #points: MemoryPoint[] = [];
+  #least = 0;
+
+  add(atSeconds: number, bytes: number): void {
+    const last = this.#points.at(-1);
+    if (last !== undefined && atSeconds - last.atSeconds < this.#least) {
+      if (bytes > last.bytes) this.#points[this.#points.length - 1] = { ...last, bytes };
+      return;
+    }
+    this.#points.push({ atSeconds: Math.round(atSeconds * 100) / 100, bytes });
+    if (this.#points.length < 2 * maxPoints) return;
+    this.#points = joinedPoints(this.#points);
+    const [first] = this.#points;
+    this.#least = (atSeconds - (first?.atSeconds ?? 0)) / maxPoints;
+  }
+
+  get points(): readonly MemoryPoint[] {
+    return this.#points.length > maxPoints ? joinedPoints(this.#points) : this.#points;
+  }
+}
+
+function joinedPoints(points: readonly MemoryPoint[]): MemoryPoint[] {
+  const halved: MemoryPoint[] = [];
+  for (let at = 0; at < points.length; at += 2) {
+    const [one, other] = [points[at], points[at + 1]];
+    if (one === undefined) continue;
+    halved.push({ ...one, bytes: Math.max(one.bytes, other?.bytes ?? 0) });
+  }
+  return halved;
+}
+
+/** How a program ended: by itself, or by a signal, which a shell tells as 128 and its number. */
+const killedExitCode = 137;
+
+/** All that could be seen of an attempt's end. */
+export interface Evidence {
+  readonly exitCode: Known<number>;
+  /** Processes that the kernel killed inside the limit we set. */
+  readonly killsInLimit: Known<number>;
+  /** Whether the kernel killed one of this program's processes for want of memory elsewhere. */
+  readonly killedByKernel: Known<boolean>;
+  readonly limit: EnforcedLimit;
+  /** What the SDK reported of an out-of-memory that it could not recover from. */
+  readonly reported: OutOfMemory | undefined;
+  /** What was read in the program's output. */
+  readonly read: OutOfMemory | undefined;
+  /** What was read there and may have another cause. */
+  readonly suspected?: OutOfMemory | undefined;
+  /** Whether the program came near its limit. */
+  readonly memoryWasShort?: boolean;
+}
+
+/** A program whose peak passed this share of its limit was short of memory. */
+const shortShare = 0.9;
+
+/**
+ * Whether a peak came near a limit.
+ *
+ * @example
+ * wasShort(950, 1000); // true
+ */
+export function wasShort(peakBytes: Known<number>, limitBytes: number | undefined): boolean {
+  return isKnown(peakBytes) && limitBytes !== undefined && peakBytes >= limitBytes * shortShare;
+}
+
+/**
+ * Whether an attempt ended for want of memory. A manual `kill -9` is none: only a counter of the
+ * kernel makes a killed process one.
+ *
+ * @example
+ * concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })?.kind; // 'killed-at-limit'
+ */
+export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
+  const { exitCode, killsInLimit, limit, reported, read } = evidence;
+  if (exitCode === 0) return null;
+  if (reported !== undefined) return reported;
+  if (isKnown(killsInLimit) && killsInLimit > 0) return killedAtLimit(limit, killsInLimit);
+  if (exitCode === killedExitCode && evidence.killedByKernel === true) {
+    return {
+      kind: 'killed-by-kernel',
+      askedBytes: 'unknown',
+      freeBytes: 'unknown',
+      totalBytes: 'unknown',
+      message: 'The kernel killed it because the memory of the machine, or of its group, was full.',
+    };
+  }
+  return read ?? (evidence.memoryWasShort === true ? evidence.suspected : undefined) ?? null;
+}
+
+function killedAtLimit(limit: EnforcedLimit, kills: number): OutOfMemory {
+  const totalBytes = limit.bytes === 'none' ? 'unknown' : limit.bytes;
+  const who = kills === 1 ? 'a process' : `${kills} processes`;
+  return {
+    kind: 'killed-at-limit',
+    askedBytes: 'unknown',
+    freeBytes: 0,
+    totalBytes,
+    message: `The kernel killed ${who} at the limit of ${formatBytes(totalBytes)}.`,
+  };
+}
+
+/** An attempt that has ended, as it stands in the report. */
+function describeAttempt(
+  start: {
+    readonly number: number;
+    readonly settings: RunSettings;
+    readonly command: readonly string[];
+    readonly startedAt: string;
+    readonly limit: EnforcedLimit;
+  },
+  end: {
+    readonly exitCode: Known<number>;
+    readonly outOfMemory: OutOfMemory | null;
+    readonly rungs: readonly ClimbedRung[];
+    readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
+    readonly snapshot: string | null;
+    readonly progress: readonly ProgressPoint[];
+    readonly memory: readonly MemoryPoint[];
+    readonly holders: MemoryHolders | undefined;
+    readonly lastLines: readonly string[];
+    readonly buffers: AttemptBuffers | undefined;
+    readonly measured: readonly MeasuredSize[];
+    readonly launchers: readonly string[];
+    readonly endedMs: number;
+  },
+): Attempt {
+  return {
+    number: start.number,
+    settings: start.settings,
+    command: start.command,
+    startedAt: start.startedAt,
+    endedAt: new Date(Math.round(end.endedMs)).toISOString(),
+    exitCode: end.exitCode,
+    outOfMemory: end.outOfMemory,
+    rungs: end.rungs,
+    peakBytes: end.peak.bytes,
+    source: 'measured',
+    peakFrom: end.peak.from,
+    limit: start.limit,
+    snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
+    ...(end.outOfMemory !== null && {
+      memory: end.memory,
+      ...(end.holders !== undefined && { holders: end.holders }),
+      lastLines: end.lastLines,
+      ...(end.measured.length > 0 && { measuredSizes: end.measured }),
+    }),
+    ...(end.progress.length === 0 ? {} : { progress: end.progress }),
+    ...(end.buffers === undefined ? {} : { buffers: end.buffers }),
+    ...(end.launchers.length === 0 ? {} : { launchers: end.launchers }),
+  };
 }

@@ -1,10 +1,10 @@
-import { isDiskFull } from '../files/disk-full.js';
+import { isDiskFull } from '../files/system-errors.js';
 import { withConfig } from './adapt/adapted-config.js';
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
 import { becoming } from './launch/become-order.js';
-import { type EndingOptions, endingOf } from './launch/ending.js';
+import { type EndingOptions, endingOf, releaseRoom, takeRoom } from './launch/ending.js';
 import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
 import {
   type LaunchedProcess,
@@ -12,9 +12,7 @@ import {
   type LaunchOptions,
   launch,
 } from './launch/launch.js';
-import { releaseRoom, takeRoom } from './launch/room.js';
-import { readOwnKills } from './limit/cgroup.js';
-import { enforceLimit } from './limit/enforce-limit.js';
+import { type LimitCgroup, makeLimitCgroup, readOwnKills } from './limit/cgroup.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
@@ -26,7 +24,7 @@ import { readNumberFile } from './store/number-file.js';
 import { progressFile } from './store/progress-file.js';
 import type { RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
-import type { RunSettings } from './types.js';
+import type { EnforcedLimit, RunSettings } from './types.js';
 import { deviceWords } from './words.js';
 
 export interface OpenAttemptOptions {
@@ -257,4 +255,63 @@ function visibleTo({ plan, settings, visibleAs }: OpenAttemptOptions): string | 
 
 function addressSpaceOf({ limit }: StartedEntry): number | undefined {
   return limit.by === 'address-space' && typeof limit.bytes === 'number' ? limit.bytes : undefined;
+}
+
+/** A limit that was set, ready for a process to start under it. */
+interface LimitSetup {
+  readonly enforced: EnforcedLimit;
+  readonly cgroup: LimitCgroup | undefined;
+  readonly addressSpaceBytes: number | undefined;
+}
+
+/**
+ * Makes `--memory` hold for an attempt: on a GPU through the SDK, on the host by a cgroup where we
+ * may make one, else by the address space.
+ */
+export function enforceLimit(options: {
+  readonly memoryBytes: number | undefined;
+  readonly device: string;
+  /** The same for people, where it is simulated. */
+  readonly deviceWords?: string;
+  /** Of the run and the attempt: no two are alike. */
+  readonly name: string;
+  readonly procRoot: string;
+  readonly platform: NodeJS.Platform;
+  /** The attempt runs already, in the cgroup of its name. */
+  readonly isRunning?: boolean;
+  readonly make?: typeof makeLimitCgroup;
+}): LimitSetup {
+  const { memoryBytes, device, procRoot, name } = options;
+  const nothing = { cgroup: undefined, addressSpaceBytes: undefined };
+  if (memoryBytes === undefined) {
+    return { ...nothing, enforced: { bytes: 'none', by: 'none', why: 'No --memory was given.' } };
+  }
+  const enforced = { bytes: memoryBytes };
+  if (device !== 'host') {
+    const why = `On ${options.deviceWords ?? device} the SDK holds it, in programs that use PyTorch.`;
+    return { ...nothing, enforced: { ...enforced, by: 'sdk', why } };
+  }
+  const made =
+    options.platform === 'linux'
+      ? (options.make ?? makeLimitCgroup)({
+          procRoot,
+          name,
+          limitBytes: memoryBytes,
+          isRunning: options.isRunning,
+        })
+      : { why: `there are none on ${options.platform}` };
+  if ('folder' in made) {
+    const why = 'The kernel counts all processes of the job together.';
+    return {
+      ...nothing,
+      cgroup: made,
+      enforced: { ...enforced, by: `cgroup-v${made.version}`, why },
+    };
+  }
+  const why = `No cgroup: ${made.why}. The address space of each process is limited instead.`;
+  return {
+    ...nothing,
+    addressSpaceBytes: memoryBytes,
+    enforced: { ...enforced, by: 'address-space', why },
+  };
 }

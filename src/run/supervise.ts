@@ -1,21 +1,30 @@
+import { smallerMicrobatch } from '../batches/sizes/smaller-microbatch.js';
 import { Failure } from '../failure.js';
-import { isDiskFull } from '../files/disk-full.js';
+import { isDiskFull } from '../files/system-errors.js';
 import { changesOf } from '../plan/environment/job-environment.js';
+import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { tellsAccumulation } from './adapt/adapted-config.js';
-import { configuredBatches } from './adapt/configured-batches.js';
-import { keptOptions } from './adapt/kept-options.js';
-import { otherFlags } from './adapt/other-flags.js';
-import { whatToType } from './adapt/what-to-type.js';
+import { shellWords } from '../units/shell-words.js';
+import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
+import type { KnownFlags } from './adapt/known-flags.js';
+import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';
+import { accumulationOf, plainName } from './adapt/setting-names.js';
+import type { YamlSettings } from './adapt/yaml-settings.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
-import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
-import { nothingLeft } from './ladder/nothing-left.js';
+import {
+  climb,
+  climbed,
+  heldAtFailure,
+  type NextAttempt,
+  splitBatch,
+  wasRestarted,
+} from './ladder/climb.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { jobLogLimit } from './log/log-limit.js';
 import { type OpenAttemptOptions, openAttempt } from './open-attempt.js';
-import { type Placeholder, placeholdersOf } from './placeholders.js';
+import { fillCommand, type Placeholder, placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
 import { openJournal, readJournal } from './store/journal.js';
@@ -265,4 +274,200 @@ async function endOrFailure(live: LiveAttempt): Promise<EndedAttempt | Failure> 
 
 function boundJobLog(path: string, plan: RunPlan, { clock, libc, notify }: RunContext): BoundLog {
   return boundLog({ path, limit: plan.logLimit ?? jobLogLimit, clock, libc, notify });
+}
+
+/**
+ * What a person said of memory and device, for the next `plimsoll run` that is named to them.
+ *
+ * @example
+ * keptOptions(plan); // ['--memory', '8GiB', '--device', 'gpu:0']
+ */
+export function keptOptions({
+  memoryBytes,
+  pinnedDevice,
+  settings,
+}: Pick<RunPlan, 'memoryBytes' | 'pinnedDevice' | 'settings'>): readonly string[] {
+  return [
+    ...(memoryBytes === null ? [] : ['--memory', typedSize(memoryBytes)]),
+    ...(pinnedDevice ? ['--device', settings.device] : []),
+  ];
+}
+
+/** To the byte, as a person would type it. */
+function typedSize(bytes: number): string {
+  if (bytes % GiB === 0) return `${bytes / GiB}GiB`;
+  return bytes % MiB === 0 ? `${bytes / MiB}MiB` : String(bytes);
+}
+
+/** The end of a run that ran out of memory, and what its command tells of its batch. */
+export interface Ending {
+  readonly command: readonly string[];
+  readonly attempt: Attempt;
+  readonly limitBytes: Known<number>;
+  readonly baseBytes: Known<number>;
+  /** Of the YAML files that the command names, those that set a batch. */
+  readonly files: readonly (YamlSettings & { readonly file: string })[];
+  /** Settings that it has from elsewhere. */
+  readonly other?: OtherFlags;
+  /** Of `plimsoll run`, as they were given: the next one has them, too. */
+  readonly options: readonly string[];
+}
+
+interface Advice {
+  readonly words: string;
+  /** The one command that does it by itself; left out where the batch is one sample. */
+  readonly tryNext?: string;
+}
+
+/**
+ * What held the memory, what would fit by estimate, and the command to type; undefined where the
+ * command tells nothing of its batch.
+ *
+ * @example
+ * whatToType(ending)?.words;
+ * // '4 x 2 may fit (estimated): 8 needed at least 9.0 GiB of 8.0 GiB. Type: python train.py --batch-size 4 ...'
+ */
+export function whatToType(ending: Ending): Advice | undefined {
+  const held = ending.attempt.snapshot?.findings[0];
+  const advice = byFlags(ending) ?? byFiles(ending);
+  if (advice === undefined) return undefined;
+  return held === undefined
+    ? advice
+    : { ...advice, words: `${advice.words} What held the memory: ${held}` };
+}
+
+function byFlags({ command, attempt, other, ...known }: Ending): Advice | undefined {
+  const flags = flagsOf(command, known.files.length > 0, other ?? {});
+  if (flags === undefined) return undefined;
+  const fits = fitting(flags.batch, flags.accumulation, attempt, known);
+  if (fits === undefined) return oneSample(`${flags.batchFlag} ${flags.batch}`, attempt);
+  const settings = {
+    ...attempt.settings,
+    batch_size: fits.microbatch,
+    accumulation: fits.accumulation,
+  };
+  const typed = shellWords(fillCommand(flags.command, settings, 1));
+  const alone = flags.command.some((word) => word.includes('{accumulation}'))
+    ? ''
+    : ` (the effective batch is then ${fits.microbatch}, unless the program accumulates ${fits.accumulation} of them)`;
+  const tryNext = adapted(command, known.options);
+  const done = `Or let it be done: ${tryNext}`;
+  return {
+    words: `${fits.words} Type: ${typed}${alone}. ${done}${traced(flags, attempt, known)}`,
+    tryNext,
+  };
+}
+
+/** One failure tells the least that a size needs; a trace tells what it needs. It is of programs on a GPU. */
+function traced(
+  { command, batch, accumulation }: KnownFlags,
+  { settings }: Attempt,
+  { limitBytes }: Pick<Ending, 'limitBytes'>,
+): string {
+  if (settings.device === 'host' || !isKnown(limitBytes)) return '';
+  const sizes = ['--memory', typedSize(limitBytes), '--batch', String(batch * accumulation)];
+  return `. What fits, by a trace of the program: plimsoll ${shellWords(['plan', ...sizes, '--', ...command])}`;
+}
+
+/** All is kept that was typed, and --adapt is added. */
+function adapted(command: readonly string[], options: readonly string[]): string {
+  return `plimsoll ${shellWords(['run', '--adapt', ...options, '--', ...command])}`;
+}
+
+function byFiles({ command, files, attempt, ...known }: Ending): Advice | undefined {
+  const [one] = files;
+  if (one === undefined) return undefined;
+  const { file, batch, accumulation } = one;
+  const fits = fitting(batch.value, accumulation?.value ?? 1, attempt, known);
+  if (fits === undefined) return oneSample(`${batch.key}: ${batch.value}`, attempt);
+  const second =
+    accumulation === undefined
+      ? addedWords(batch.key, fits.accumulation)
+      : `line ${accumulation.line} to ${accumulation.key}: ${fits.accumulation}`;
+  const tryNext = adapted(command, known.options);
+  const change = `In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}.`;
+  return { words: `${fits.words} ${change} Or let it be done, in a copy: ${tryNext}`, tryNext };
+}
+
+/** What a file that sets no accumulation needs beside a smaller batch. */
+function addedWords(batchKey: string, accumulation: number): string {
+  const name = accumulationOf[plainName(batchKey)];
+  return name === undefined
+    ? `accumulate ${accumulation} of them, by the setting that the program has for it`
+    : `add ${name}: ${accumulation}`;
+}
+
+interface Fits {
+  readonly microbatch: number;
+  readonly accumulation: number;
+  readonly words: string;
+}
+
+function fitting(
+  batch: number,
+  accumulation: number,
+  attempt: Attempt,
+  { limitBytes, baseBytes }: Pick<Ending, 'limitBytes' | 'baseBytes'>,
+): Fits | undefined {
+  const smaller = smallerMicrobatch({
+    microbatch: batch,
+    peakBytes: attempt.peakBytes,
+    heldBytes: attempt.outOfMemory === null ? 'unknown' : heldAtFailure(attempt.outOfMemory),
+    askedBytes: attempt.outOfMemory?.askedBytes ?? 'unknown',
+    limitBytes,
+    baseBytes,
+    earlier: [],
+  });
+  if (smaller === undefined) return undefined;
+  const split = splitBatch(batch * accumulation, Math.min(smaller.most, batch));
+  return {
+    microbatch: split.microbatch,
+    accumulation: split.accumulation,
+    words: `${split.microbatch} x ${split.accumulation} may fit (estimated): ${smaller.why}.`,
+  };
+}
+
+function oneSample(setting: string, { peakBytes }: Attempt): Advice {
+  const peak = isKnown(peakBytes) ? ` It reached ${formatBytes(peakBytes)}.` : '';
+  return {
+    words: `The batch is as small as it can be (${setting}).${peak} Turn on gradient checkpointing or bf16 in the program, use a shorter sequence, or see what would fit: plimsoll plan --help`,
+  };
+}
+
+/** What the ladder can change from outside, beside the batch. */
+const changeable: readonly Placeholder[] = ['checkpointing', 'precision', 'offload', 'device'];
+const oneSampleWords = 'Nothing left to try: one sample at a time does not fit';
+
+/**
+ * Why there is no next attempt, and what to type so that there is one.
+ *
+ * @example
+ * nothingLeft(['python', 'train.py'], 'unknown');
+ * // 'Nothing left to try: the command has no {batch_size}. Add it: plimsoll run --batch-size 32 -- ...'
+ */
+export function nothingLeft(
+  command: readonly string[],
+  batch: Known<number>,
+  /** Of `plimsoll run`, as they were given: the next one has them, too. */
+  given: readonly string[] = [],
+): string {
+  const declared = placeholdersOf(command);
+  if (!isKnown(batch)) {
+    const options = '--batch-size {batch_size} --accumulate {accumulation}';
+    const run = shellWords(['run', '--batch-size', '32', ...given, '--', ...command]);
+    const typed = `plimsoll ${run} ${options}`;
+    return `Nothing left to try: the command has no {batch_size}. Add it, by the options that the program has for it: ${typed}`;
+  }
+  const missing = changeable.filter((name) => !declared.has(name));
+  const [first] = missing;
+  if (first === undefined) {
+    return 'Nothing left to try: every setting that the command takes was lowered. Give it more memory, or see what would fit: plimsoll plan --help';
+  }
+  const names = missing.map((name) => `{${name}}`).join(', ');
+  const turnOn =
+    'Turn on gradient checkpointing or bf16 in the program, or use a shorter sequence.';
+  // A batch that stands in a file is changed by --adapt, which takes no placeholder beside it.
+  if (!declared.has('batch_size')) return `${oneSampleWords}. ${turnOn}`;
+  const run = shellWords(['run', '--batch-size', String(batch), ...given, '--', ...command]);
+  return `${oneSampleWords}, and the command has no ${names}. ${turnOn} Or add those that the program has an option for, such as: plimsoll ${run} --${first} {${first}}`;
 }

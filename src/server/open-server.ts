@@ -1,41 +1,41 @@
 import type { Server } from 'node:http';
 import { hostname } from 'node:os';
+import { z } from '@hono/zod-openapi';
 import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/types.js';
 import type { Clock } from '../time/clock.js';
 import { AuditLog } from './access/audit-log.js';
 import { checkAllowedHosts } from './access/hosts.js';
-import { type Gate, loginLink } from './access/identify.js';
-import { LoginLinks } from './access/login-links.js';
+import { type Gate, LoginLinks, loginLink } from './access/identify.js';
 import { openPeople, type People } from './access/people.js';
+import { requireOwn } from './access/permissions.js';
 import { Sessions } from './access/sessions.js';
 import { checkToken } from './access/token.js';
 import type { UserStore } from './access/users/user-store.js';
 import { WrongTokens } from './access/wrong-tokens.js';
 import { createApp } from './app.js';
-import type { ErrorReport } from './errors/answer-to-error.js';
+import type { ErrorReport } from './errors/error-body.js';
+import { readable } from './errors/readable.js';
 import { EventHub } from './events/event-hub.js';
-import { closeServers } from './http/close-server.js';
 import { createHttpServer } from './http/http-listener.js';
 import { serverLimits } from './http/limits.js';
-import { listen } from './http/listen.js';
-import { requestLine } from './http/request-line.js';
+import { closeServers, listen } from './http/listen.js';
 import { StrangerConnections } from './http/stranger-connections.js';
 import { type LocalPeopleOptions, openLocalPeople } from './local/local-people.js';
 import { type LocalSocketOptions, openLocalSocket } from './local/open-local-socket.js';
 import { openMetrics } from './metrics/metrics.js';
-import { ReadingPulse } from './reading-pulse.js';
 import { answerOperations, type ReadableFor } from './routes/answer-routes.js';
-import type { Answers } from './routes/answerers.js';
-import { deviceOperations } from './routes/device-routes.js';
+import { type Answers, jsonAnswer, jsonContent, noBody, nothing } from './routes/answers.js';
 import { metricsOperation } from './routes/document-routes.js';
 import { eventOperation } from './routes/event-route.js';
+import { deviceExample } from './routes/examples.js';
 import { type FleetSource, fleetOperation } from './routes/fleet-routes.js';
-import { jobOperations, type SubmitterOf } from './routes/job-routes.js';
-import { logOperation } from './routes/log-route.js';
+import { jobIdParams, jobOperations, type SubmitterOf } from './routes/job-routes.js';
+import { type Operation, operation } from './routes/operation.js';
 import { noSnapshotPages, reportOperations, type SnapshotPage } from './routes/report-routes.js';
 import { sessionOperations } from './routes/session-routes.js';
-import { statusOperations } from './routes/status-routes.js';
+import { ReadingPulse, statusOperations } from './routes/status-routes.js';
+import { deviceHistorySchema, deviceListSchema } from './schemas/devices.js';
 import { readWebFiles } from './web/web-files.js';
 
 export interface ServerOptions {
@@ -106,7 +106,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   checkAllowedHosts(allowed);
   const webFiles =
     options.webFolder === undefined ? new Map() : await readWebFiles(options.webFolder);
-  const closing = new AbortController();
+  const serverClosing = new AbortController();
   const openedAt = clock.seconds();
   const pulse = new ReadingPulse(() => clock.seconds());
   const stopPulse = daemon.listen(({ type }) => {
@@ -114,7 +114,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   });
   const hub = new EventHub(daemon, clock);
   const metrics = openMetrics(daemon, () => hub.count, { name: hostname(), version });
-  const gate = token === undefined ? undefined : gateOf(token, options, closing.signal);
+  const gate = token === undefined ? undefined : gateOf(token, options, serverClosing.signal);
   const report = (request: ErrorReport): void => {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
@@ -129,7 +129,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
       ...reportOperations(daemon, version, options.snapshotPage ?? noSnapshotPages),
       ...deviceOperations(daemon),
       fleetOperation(options.fleet),
-      ...answerOperations(options.answers, closing.signal, readable),
+      ...answerOperations(options.answers, serverClosing.signal, readable),
       ...statusOperations({
         daemon,
         version,
@@ -165,7 +165,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     });
   const server = create();
   const stopAll = (): void => {
-    closing.abort();
+    serverClosing.abort();
     stopPulse();
     hub.close();
     metrics.close();
@@ -248,4 +248,163 @@ function gateOf(
       closed,
     }),
   };
+}
+
+/** An address in a log is cut here: it may be long, and anybody may write it. */
+const shownCharacters = 200;
+
+/** One line for the log, or nothing where there is nothing worth one. */
+function requestLine(
+  { method, path, status, error }: ErrorReport,
+  everyRequest: boolean,
+): string | undefined {
+  if (error === undefined && !everyRequest) return undefined;
+  const line = readable(`${method} ${path.slice(0, shownCharacters)} ${status}`);
+  return error === undefined ? line : `${line}: ${describeFault(error)}`;
+}
+
+function describeFault(error: unknown): string {
+  if (error instanceof Error) return error.stack ?? error.message;
+  return typeof error === 'string' ? error : JSON.stringify(error);
+}
+
+function logOperation(daemon: Daemon): Operation {
+  return operation({
+    method: 'get',
+    path: '/jobs/{id}/log',
+    id: 'getJobLog',
+    tag: 'jobs',
+    summary: 'What a job printed',
+    needs: 'work',
+    description: `At most ${serverLimits.logBytes} bytes an answer. To read on, ask from X-Log-Next; where that is X-Log-Size, there is no more yet. An offset is a place in all that the job ever wrote. Of a log that is longer than its limit a part is no longer there: a line stands for it, and X-Log-Next lies behind it.`,
+    params: jobIdParams,
+    query: z.strictObject({
+      from: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+        description: 'The offset of the first byte wanted; 0 where it is left out.',
+        example: 0,
+      }),
+      tail: z.int().min(0).max(serverLimits.logBytes).optional().openapi({
+        description: 'Instead of from: the last so many bytes.',
+      }),
+    }),
+    body: noBody,
+    answers: {
+      200: {
+        description: 'The bytes, as the job wrote them, and a line where some are missing.',
+        headers: z.object({
+          'x-log-size': z.int().openapi({ description: 'Bytes of the whole log.', example: 1024 }),
+          'x-log-next': z
+            .int()
+            .openapi({ description: 'The offset to read on from.', example: 17 }),
+          'x-log-from': z
+            .int()
+            .openapi({ description: 'The offset of the first byte here.', example: 0 }),
+        }),
+        content: { 'text/plain': { schema: z.string(), example: 'step 1 loss 2.31\n' } },
+      },
+    },
+    errors: [404],
+    async handle({ params, query: { from, tail } }, { who }) {
+      requireOwn(who.identity, daemon.job(params.id), 'read its log');
+      if (from !== undefined && tail !== undefined) throw eitherOr();
+      const start = tail === undefined ? (from ?? 0) : await tailStart(daemon, params.id, tail);
+      const most = tail ?? serverLimits.logBytes;
+      const { bytes, size, next } = await daemon.readLog(params.id, start, most);
+      return {
+        status: 200,
+        body: new Uint8Array(bytes),
+        headers: {
+          'content-type': 'text/plain; charset=utf-8',
+          'cache-control': 'no-store',
+          'x-log-size': String(size),
+          'x-log-next': String(next),
+          'x-log-from': String(start),
+        },
+      };
+    },
+  });
+}
+
+async function tailStart(daemon: Daemon, id: string, tail: number): Promise<number> {
+  const { size } = await daemon.readLog(id, 0, 0);
+  return Math.max(0, size - tail);
+}
+
+function eitherOr(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: 'Both from and tail are given.',
+    next: 'Leave one of them out.',
+  });
+}
+
+const tag = 'devices';
+const defaultHistorySeconds = 600;
+const defaultHistoryPoints = 600;
+
+function deviceOperations(daemon: Daemon): readonly Operation[] {
+  return [
+    operation({
+      method: 'get',
+      path: '/devices',
+      id: 'listDevices',
+      tag,
+      summary: 'Devices, with what is reserved of them',
+      params: nothing,
+      query: nothing,
+      body: noBody,
+      answers: { 200: jsonContent(deviceListSchema, 'The devices.', { devices: [deviceExample] }) },
+      handle: () => jsonAnswer({ devices: daemon.devices() }),
+    }),
+    operation({
+      method: 'get',
+      path: '/devices/{id}/history',
+      id: 'getDeviceHistory',
+      tag,
+      summary: 'Use of a device over time',
+      params: z.strictObject({
+        id: z.string().min(1).max(200).openapi({ description: 'Its id.', example: 'gpu:0' }),
+      }),
+      query: z.strictObject({
+        seconds: z
+          .int()
+          .min(1)
+          .max(serverLimits.historySeconds)
+          .optional()
+          .openapi({
+            description: `How far back; ${defaultHistorySeconds} where it is left out.`,
+            example: 60,
+          }),
+        points: z
+          .int()
+          .min(1)
+          .max(serverLimits.historyPoints)
+          .optional()
+          .openapi({
+            description: `At most so many; ${defaultHistoryPoints} where it is left out.`,
+            example: 100,
+          }),
+      }),
+      body: noBody,
+      answers: {
+        200: jsonContent(deviceHistorySchema, 'The series.', {
+          id: 'gpu:0',
+          epochMs: [1_767_225_600_000],
+          usedMax: [5_368_709_120],
+          usedMin: [5_368_709_120],
+          alerts: [],
+        }),
+      },
+      errors: [404],
+      handle: ({ params, query }) =>
+        jsonAnswer(
+          daemon.deviceHistory(
+            params.id,
+            query.seconds ?? defaultHistorySeconds,
+            query.points ?? defaultHistoryPoints,
+          ),
+        ),
+    }),
+  ];
 }

@@ -4,7 +4,7 @@ import { systemClock } from '../time/clock.js';
 import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { type OpenServer, openServer, type ServerOptions } from './open-server.js';
 import { estimateExample, planExample } from './routes/examples.js';
-import { fleetExample } from './routes/fleet-example.js';
+import { fleetExample } from './routes/fleet-routes.js';
 
 export interface TestServer extends OpenServer {
   readonly daemon: FakeDaemon;

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import numpy
 
 import plimsoll
-from plimsoll.buffering.tier import Tier
+from plimsoll.buffering.store import Tier
 
 
 def write(folder):

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { BufferStore } from '../../src/buffers/buffer-store.js';
-import { Tier } from '../../src/buffers/tier.js';
+import { BufferStore, Tier } from '../../src/buffers/buffer-store.js';
 import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
 

@@ -16,11 +16,11 @@ const flows: readonly Flow[] = [
       ['src/device/discover.ts', 'discoverDevices'],
       ['src/watch/watch.ts', 'watch'],
       ['src/watch/sampling/sampler.ts', 'runSampler'],
-      ['src/watch/observer.ts', 'createObserver'],
+      ['src/watch/watch.ts', 'createObserver'],
       ['src/watch/history/history.ts', 'createHistory'],
       ['src/watch/diagnosis/diagnose.ts', 'createDiagnosis'],
       ['src/watch/alerts/alerts.ts', 'createAlerts'],
-      ['src/watch/delivery/delivery.ts', 'Delivery'],
+      ['src/watch/watch.ts', 'Delivery'],
     ],
   },
   {
@@ -54,11 +54,11 @@ const flows: readonly Flow[] = [
     title: 'Failure to recovery',
     steps: [
       ['src/run/recognise/scanner.ts', 'createScanner'],
-      ['src/run/recognise/conclude.ts', 'concludeOutOfMemory'],
+      ['src/run/attempt.ts', 'concludeOutOfMemory'],
       ['src/run/bridge/coordinator.ts', 'Coordinator'],
       ['src/run/ladder/in-process.ts', 'decideStep'],
       ['src/run/ladder/climb.ts', 'climb'],
-      ['src/run/ladder/nothing-left.ts', 'nothingLeft'],
+      ['src/run/supervise.ts', 'nothingLeft'],
       ['src/jobs/corrections.ts', 'correctEstimate'],
     ],
   },
@@ -149,10 +149,12 @@ function flowText({ title, steps }: Flow, sources: ReadonlyMap<string, string>):
   return `## ${title}\n\n${lines.join('\n')}`;
 }
 
-/** The first sentence of the comment above an export. */
+/** The first sentence of the comment above a function, class or constant of a file. */
 function firstSentence(text: string, name: string, file: string): string {
-  const at = text.search(new RegExp(`^export (?:async )?(?:function|class|const) ${name}\\b`, 'm'));
-  if (at === -1) throw new Error(`${file} does not export ${name}`);
+  const at = text.search(
+    new RegExp(`^(?:export )?(?:async )?(?:function|class|const) ${name}\\b`, 'm'),
+  );
+  if (at === -1) throw new Error(`${file} has no ${name}`);
   const comment = /\/\*\*((?:(?!\*\/).)*)\*\/\s*$/s.exec(text.slice(0, at))?.[1];
   if (comment === undefined) throw new Error(`${file}: ${name} has no comment`);
   const words = comment

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { packRecording } from '../../src/report/snapshot-page/pack.js';
-import { type PageLimits, snapshotPageData } from '../../src/report/snapshot-page/page-data.js';
+import {
+  type PageLimits,
+  packRecording,
+  snapshotPageData,
+} from '../../src/report/snapshot-page/page-data.js';
 import { analyseSnapshot, type SnapshotAnalysis } from '../../src/snapshot/analyse.js';
 import { holdersAt } from '../../src/snapshot/answer/holders.js';
-import { layoutAt } from '../../src/snapshot/answer/layout.js';
+import { layoutAt } from '../../src/snapshot/answer/out-of-memory.js';
 import { frames, madeSnapshot } from '../../src/snapshot/made-snapshot-for-tests.js';
 import { type RecordedName, recorded } from '../../src/snapshot/recorded-for-tests.js';
 import { MiB } from '../../src/units/bytes.js';

@@ -1,8 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AddressSpace } from '../../src/report/snapshot-page/address-space.js';
-import { stackTitle } from '../../src/report/snapshot-page/stack-book.js';
-import { timePoints } from '../../src/report/snapshot-page/time-points.js';
+import { AddressSpace, stackTitle, timePoints } from '../../src/report/snapshot-page/page-data.js';
 import { TimeAxis } from '../../web/snapshot/data/time-axis.js';
 
 describe('times on a page', () => {

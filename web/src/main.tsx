@@ -3,9 +3,8 @@ import { signIn } from './api/client.js';
 import { openHelp } from './parts/help-sheet.js';
 import { connect, connection } from './state/live/live.js';
 import { loginCode } from './state/page/login-link.js';
-import { adoptPartColours } from './state/page/part-colours.js';
 import { listenToKeys } from './state/page/shortcuts.js';
-import { followSystemTheme, nextTheme } from './state/page/theme.js';
+import { adoptPartColours, followSystemTheme, nextTheme } from './state/page/theme.js';
 import { App } from './views/app.js';
 
 adoptPartColours();

@@ -1,7 +1,7 @@
+import { orderReasonWords } from '../../src/jobs/daemon/submission/job-queue.js';
 import type { Daemon, DeviceView, JobRequest, JobView } from '../../src/jobs/daemon/types.js';
-import { orderReasonWords } from '../../src/jobs/reasons/order-words.js';
 import type { OrderReason, WaitingReason } from '../../src/jobs/reasons/types.js';
-import { waitingReasonWords } from '../../src/jobs/reasons/waiting-words.js';
+import { waitingReasonWords } from '../../src/jobs/reasons/words.js';
 import type { JobState } from '../../src/jobs/types.js';
 import { createFakeDaemon } from '../../src/server/fake-daemon-for-tests.js';
 import { GiB } from '../../src/units/bytes.js';

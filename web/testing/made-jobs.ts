@@ -1,5 +1,5 @@
 import type { JobView } from '../../src/jobs/daemon/types.js';
-import { needReasonWords } from '../../src/jobs/reasons/need-words.js';
+import { needReasonWords } from '../../src/jobs/reasons/is-reason.js';
 import type { JobReason, NeedReason } from '../../src/jobs/reasons/types.js';
 import { reasonWords } from '../../src/jobs/reasons/words.js';
 import type { JobState } from '../../src/jobs/types.js';

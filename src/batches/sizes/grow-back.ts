@@ -1,7 +1,6 @@
 import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { partsOf } from './even-parts.js';
 import { fitMemory, fittingBatch, type Observation } from './fit.js';
 
 /** Clean steps before a size is tried that was not seen to fail, or that failed long ago. */
@@ -68,4 +67,21 @@ function fittingByLine(state: GrowthState, budgetBytes: number): Known<number> {
     isKnown(state.baseBytes) ? state.baseBytes : undefined,
   );
   return line === undefined ? 'unknown' : fittingBatch(line, budgetBytes);
+}
+
+/**
+ * The size of the largest part when a batch is cut into as few parts as fit, all of nearly the same
+ * size: no part is much smaller than the others, so that no lone sample is left for BatchNorm.
+ *
+ * @example
+ * evenPart(9, 8); // 5: parts of 5 and 4
+ */
+export function evenPart(batch: number, most: number): number {
+  if (batch <= 0) return 0;
+  return Math.ceil(batch / partsOf(batch, most));
+}
+
+/** How many parts of at most this size a batch has. */
+function partsOf(batch: number, most: number): number {
+  return Math.ceil(batch / Math.max(1, most));
 }

@@ -1,10 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isDataType, itemBytes } from './data-types.js';
-import { readHeader } from './header.js';
-import { packPart, unpackPart } from './pack.js';
-import { joinPlanes, splitPlanes } from './planes.js';
-import { encodeRecord, headerBytes, layoutOf, prefixBytes } from './record.js';
+import { joinPlanes, packPart, splitPlanes, unpackPart } from './pack.js';
+import { encodeRecord, headerBytes, layoutOf, prefixBytes, readHeader } from './record.js';
 import type { Part } from './value.js';
 
 const dtypes = fc.constantFrom(...Object.keys(itemBytes).filter(isDataType));

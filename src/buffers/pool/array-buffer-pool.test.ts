@@ -4,8 +4,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.js';
 import { Failure } from '../../failure.js';
-import { ArrayBufferPool } from './array-buffer-pool.js';
-import { sizeClass } from './size-class.js';
+import { ArrayBufferPool, sizeClass } from './array-buffer-pool.js';
 
 /** Collects garbage now. */
 function collect(): void {

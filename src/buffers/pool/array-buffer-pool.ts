@@ -2,8 +2,6 @@ import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import { sizeOption } from '../options.js';
-import { IdleBuffers } from './idle-buffers.js';
-import { sizeClass } from './size-class.js';
 
 export interface ArrayBufferPoolOptions {
   /** Memory that the pool keeps while it is not in use: `'256MiB'`, or bytes. 256 MiB. */
@@ -170,4 +168,80 @@ function notLent(): Failure {
     fact: 'These bytes were not lent by this pool, or were given back before.',
     next: 'Give back each result of take() once.',
   });
+}
+
+interface Idle {
+  readonly buffer: ArrayBuffer;
+  /** Counts up with each return: the smallest has been idle for longest. */
+  readonly returned: number;
+}
+
+/** Buffers that wait for their next use, by size, up to a limit of bytes. */
+class IdleBuffers {
+  readonly #bySize = new Map<number, Idle[]>();
+  readonly #limitBytes: number;
+  #returned = 0;
+  bytes = 0;
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  /** The one of this size that came back last: the processor's caches may still hold it. */
+  take(size: number): ArrayBuffer | undefined {
+    return this.#remove(size, (same) => same.pop());
+  }
+
+  /** Keeps a buffer, and drops those that were idle for longest; answers how many. */
+  add(buffer: ArrayBuffer): number {
+    const size = buffer.byteLength;
+    const same = this.#bySize.get(size) ?? [];
+    this.#bySize.set(size, same);
+    same.push({ buffer, returned: this.#returned++ });
+    this.bytes += size;
+    let dropped = 0;
+    for (; this.bytes > this.#limitBytes; dropped++) this.#dropOldest();
+    return dropped;
+  }
+
+  /** Drops all; answers how many. */
+  clear(): number {
+    const dropped = [...this.#bySize.values()].reduce((sum, { length }) => sum + length, 0);
+    this.#bySize.clear();
+    this.bytes = 0;
+    return dropped;
+  }
+
+  #dropOldest(): void {
+    let oldest = { size: 0, returned: Number.POSITIVE_INFINITY };
+    for (const [size, [first]] of this.#bySize) {
+      const returned = first?.returned ?? Number.POSITIVE_INFINITY;
+      if (returned < oldest.returned) oldest = { size, returned };
+    }
+    this.#remove(oldest.size, (same) => same.shift());
+  }
+
+  #remove(size: number, pick: (same: Idle[]) => Idle | undefined): ArrayBuffer | undefined {
+    const same = this.#bySize.get(size);
+    const picked = same && pick(same);
+    if (same?.length === 0) this.#bySize.delete(size);
+    if (picked !== undefined) this.bytes -= size;
+    return picked?.buffer;
+  }
+}
+
+/** Smaller buffers cost less to make than to manage. */
+const leastBytes = 4096;
+
+/**
+ * The size of the buffer that serves a request: four sizes for each doubling, so that requests of
+ * similar size share buffers, and at most a fifth of a buffer stays unused.
+ *
+ * @example
+ * sizeClass(5000); // 5120
+ */
+export function sizeClass(bytes: number): number {
+  if (bytes <= leastBytes) return leastBytes;
+  const step = 2 ** (Math.floor(Math.log2(bytes - 1)) - 2);
+  return Math.ceil(bytes / step) * step;
 }

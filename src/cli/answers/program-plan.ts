@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
-import { digestOf } from '../../estimate/trace/stream-digest.js';
+import type { EventStream } from '../../estimate/trace/event-stream.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import type { PlanBudget } from '../../plan/answers/plan-request.js';
 import {
@@ -11,7 +12,7 @@ import {
 import { runDefaults } from '../../run/new-run.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import type { CliIo } from '../io.js';
-import type { LiveProgress } from '../screen/live-progress.js';
+import type { LiveProgress } from '../screen/progress.js';
 
 export interface ProgramPlanRequest {
   /** With {batch_size} where its batch goes. */
@@ -73,4 +74,16 @@ function settingsFor(batch: number, accumulation: number) {
     offload: false,
     device,
   };
+}
+
+/**
+ * The same for two streams that ask an allocator for the very same, in the same order.
+ *
+ * @example
+ * digestOf(first.stream) === digestOf(second.stream); // both programs ran alike
+ */
+export function digestOf({ kind, slot, bytes, streams }: EventStream): string {
+  const hash = createHash('sha256');
+  for (const column of [kind, slot, bytes, streams]) hash.update(column).update('|');
+  return hash.digest('hex');
 }

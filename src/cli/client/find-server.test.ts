@@ -3,8 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { findServer, placeOf } from './find-server.js';
-import { checkSocket } from './server-socket.js';
+import { checkSocket, findServer, placeOf } from './find-server.js';
 
 let folder = '';
 let socket = '';

@@ -1,11 +1,11 @@
+import { type Stats, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { usualSocket } from '../../server/local/usual-socket.js';
-import { readServerNote } from '../../server/service/server-file.js';
+import { readServerNote, usualSocket } from '../../server/service/server-file.js';
 import { socketArgument } from '../options/serve-arguments.js';
 import { tokenOfHome } from '../options/serve-token.js';
-import { checkSocket, hasSharedSocket } from './server-socket.js';
 
 /** Where "plimsoll serve" listens unless told otherwise. */
 const usualServer = 'http://127.0.0.1:8000';
@@ -130,4 +130,43 @@ export function placeOf({ url, socket }: ServerAddress): string {
 export function isOnThisMachine({ url }: Pick<ServerAddress, 'url'>): boolean {
   const { hostname } = new URL(url);
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.[\d.]+$/.test(hostname);
+}
+
+/** Whether a server of this machine listens there for all accounts, or did before it was killed. */
+function hasSharedSocket(path: string): boolean {
+  const stats = statOf(path);
+  return stats?.isSocket() === true && isSafe(path, stats, process.getuid?.());
+}
+
+/**
+ * Refuses a socket that another account could have put there: it would be sent jobs and their
+ * secrets. One that is not there is found out when it is asked.
+ */
+export function checkSocket(path: string, uid = process.getuid?.()): void {
+  const stats = statOf(path);
+  if (stats === undefined || isSafe(path, stats, uid)) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'unsafe-socket',
+    fact: `Another account could have put the socket ${path} there.`,
+    next: 'Use one in a folder that only root, or the account of the server, can write to.',
+  });
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    // Its folder is closed to us, and so is the socket.
+    return undefined;
+  }
+}
+
+/** Only root, we, or the owner of the folder can have put it there, or can replace it. */
+function isSafe(path: string, { uid: owner }: Stats, uid: number | undefined): boolean {
+  const folder = statSync(dirname(path));
+  const isOurs = owner === 0 || owner === uid;
+  const isOpen = (folder.mode & 0o022) !== 0;
+  const isSticky = (folder.mode & 0o1000) !== 0;
+  return isOpen ? isOurs && isSticky : isOurs || owner === folder.uid;
 }

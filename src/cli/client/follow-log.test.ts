@@ -2,8 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../jobs/daemon/types.js';
 import { jobForTests, runningJobForTests } from '../../report/job-for-tests.js';
+import { tailStart } from '../commands/logs.js';
 import { followLog } from './follow-log.js';
-import { tailStart } from './log-tail.js';
 import { openServerClient } from './server-client.js';
 import { answerJson, answerLog, serverForTests } from './server-for-tests.js';
 

@@ -11,9 +11,9 @@ import {
   removeServerNote,
   writeServerNote,
 } from '../../server/service/server-file.js';
+import { sendJob } from '../commands/submit.js';
 import { findServer, isOnThisMachine } from './find-server.js';
 import { cancelJob, listJobs, readJob, readLog } from './job-client.js';
-import { sendJob } from './send-job.js';
 import { openServerClient } from './server-client.js';
 import { type Asked, answerJson, serverForTests } from './server-for-tests.js';
 

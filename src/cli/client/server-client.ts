@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import { Readable } from 'node:stream';
 import { Failure, type FailureKind } from '../../failure.js';
 import { isProof } from '../../server/access/proof.js';
 import { hashOfToken, tokenId } from '../../server/access/users/user-token.js';
-import { placeOf, type ServerAddress } from './find-server.js';
-import { type Fetcher, socketFetch } from './socket-fetch.js';
+import type { CliIo } from '../io.js';
+import { type Stop, stopOnSignals } from '../stop.js';
+import { findServer, placeOf, type ServerAddress, type ServerArguments } from './find-server.js';
 
 /** What is asked of a server, over HTTP. Every error is a `Failure`. */
 export interface ServerClient {
@@ -196,4 +199,68 @@ function interrupted(cause: unknown): Failure {
     next: 'Run "plimsoll jobs" to see the current state.',
     cause,
   });
+}
+
+/** What a client sends; `fetch` takes it, too. */
+type Fetcher = (
+  url: string,
+  sent: {
+    readonly method: string;
+    readonly headers: Record<string, string>;
+    readonly redirect: 'manual';
+    readonly signal: AbortSignal;
+    readonly body?: string;
+  },
+) => Promise<Response>;
+
+/** Answers without a body. */
+const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);
+
+/** Asks a server at a local socket, as `fetch` asks one at an address. */
+function socketFetch(socketPath: string): Fetcher {
+  return (url, { method, headers, signal, body }) =>
+    new Promise((resolve, reject) => {
+      // What lies under it stands where `fetch` has it.
+      const fail = (cause: unknown): void => reject(new TypeError('fetch failed', { cause }));
+      const { pathname, search, host } = new URL(url);
+      const sent = request({
+        socketPath,
+        path: `${pathname}${search}`,
+        method,
+        headers: { host, ...headers },
+        signal,
+        agent: false,
+      });
+      sent.once('error', fail);
+      sent.once('response', (answer) => {
+        const status = answer.statusCode ?? 0;
+        const heads = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
+          values.map((value): [string, string] => [name, value]),
+        );
+        try {
+          const content = bodiless.has(status) ? null : Readable.toWeb(answer);
+          resolve(new Response(content, { status, headers: heads }));
+        } catch (error) {
+          answer.destroy();
+          fail(error);
+        }
+      });
+      sent.end(body);
+    });
+}
+
+/** Asks a server until the answer is there, or the person left. */
+export async function withServer(
+  given: ServerArguments,
+  io: CliIo,
+  act: (client: ServerClient, stop: Stop) => Promise<number>,
+): Promise<number> {
+  using stop = stopOnSignals([io.stdout.closed]);
+  const client = openServerClient(findServer(given, io.environment), stop.signal);
+  try {
+    return await act(client, stop);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    return stop.interruptedBy ?? 0;
+  }
 }

@@ -1,6 +1,6 @@
 import type { JobView } from '../../jobs/daemon/types.js';
-import { hasEnded } from '../../jobs/types.js';
-import { jobName, jobStandsWords } from '../../report/text/job-words.js';
+import { hasEnded, type JobState } from '../../jobs/types.js';
+import { jobName, jobStandsWords } from '../../report/text/job-text.js';
 import { TerminalFilter } from '../../report/text/terminal-filter.js';
 import { systemClock } from '../../time/clock.js';
 import type { CliIo, Output } from '../io.js';
@@ -62,4 +62,20 @@ export function writing(output: Output, signal: AbortSignal): (text: string) => 
     output.write(filter === undefined ? text : filter.take(text));
     return output.drained(signal);
   };
+}
+
+/** What a command that waited for a job ends with. */
+const exitCodes: Readonly<Record<JobState, number>> = {
+  waiting: 0,
+  running: 0,
+  succeeded: 0,
+  /** It never ran: the answer to what was asked is no. */
+  refused: 1,
+  expired: 1,
+  failed: 4,
+  cancelled: 4,
+};
+
+export function jobExitCode(state: JobState): number {
+  return exitCodes[state];
 }

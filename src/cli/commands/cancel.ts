@@ -1,10 +1,9 @@
 import { Failure } from '../../failure.js';
 import type { JobView } from '../../jobs/daemon/types.js';
-import { jobName } from '../../report/text/job-words.js';
+import { jobName } from '../../report/text/job-text.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
 import { cancelJob } from '../client/job-client.js';
-import type { ServerClient } from '../client/server-client.js';
-import { withServer } from '../client/with-server.js';
+import { type ServerClient, withServer } from '../client/server-client.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { cancelClusterJobs } from '../engines/cluster-commands.js';
 import {

@@ -1,6 +1,5 @@
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
-import { notOurs, type ServerClient } from '../client/server-client.js';
-import { withServer } from '../client/with-server.js';
+import { notOurs, type ServerClient, withServer } from '../client/server-client.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
 

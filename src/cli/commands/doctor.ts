@@ -1,14 +1,16 @@
 import { openDevices } from '../../config/open-devices.js';
 import { defaultSettings, type Settings } from '../../config/settings.js';
-import { type Check, isHealthy } from '../../doctor/checks.js';
+import { type Check, type CheckState, isHealthy } from '../../doctor/checks.js';
 import { examine } from '../../doctor/examine.js';
 import { Failure } from '../../failure.js';
-import { doctorText } from '../../report/text/doctor-text.js';
+import { type Paint, paintLine, type Span, span, type TextStyle } from '../../report/text/spans.js';
+import { wrapText } from '../../report/text/wrap-text.js';
+import { count } from '../../report/words.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { settingsOf } from '../options/watch-options.js';
 import { withStop } from '../running/run-watch.js';
-import { showBusy } from '../screen/busy-line.js';
+import { showBusy } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
 interface DoctorArguments {
@@ -87,4 +89,54 @@ async function checkConfiguration(
     const { fact, next } = error;
     return { settings: defaultSettings, check: { name, state: 'broken', fact, next } };
   }
+}
+
+const paints: Readonly<Record<CheckState, Paint>> = {
+  ok: 'green',
+  limited: 'yellow',
+  broken: 'red',
+  absent: 'dim',
+};
+const stateWidth = 9;
+
+/**
+ * One block a check: its state, its name and the fact; below those that are not `ok`, what to do.
+ *
+ * @example
+ * doctorText(checks, { columns: 80, style: { colour: false, unicode: true } });
+ */
+function doctorText(
+  checks: readonly Check[],
+  options: { readonly columns: number; readonly style: TextStyle },
+): string {
+  const nameWidth = Math.max(0, ...checks.map(({ name }) => name.length)) + 2;
+  const indent = ' '.repeat(stateWidth + nameWidth);
+  const lines = checks.flatMap(({ name, state, fact, next }): Span[][] => {
+    const [first = '', ...rest] = wrapText(fact, options.columns, indent);
+    return [
+      [
+        span(state.padEnd(stateWidth), paints[state]),
+        span(name.padEnd(nameWidth), 'bold'),
+        span(first.slice(indent.length)),
+      ],
+      ...rest.map((line) => [span(line)]),
+      ...wrapText(next ?? '', options.columns, `${indent}-> `, `${indent}   `).map((line) => [
+        span(line, 'cyan'),
+      ]),
+    ];
+  });
+  return [...lines, [], [span(verdict(checks), 'bold')]]
+    .map((line) => paintLine(line, Number.POSITIVE_INFINITY, options.style))
+    .join('\n');
+}
+
+function verdict(checks: readonly Check[]): string {
+  const broken = checks.filter(({ state }) => state === 'broken').length;
+  if (!isHealthy(checks)) {
+    return `This installation does not work: ${count(broken, 'check')} failed.`;
+  }
+  const limited = checks.filter(({ state }) => state === 'limited').length;
+  return limited === 0
+    ? 'This installation works.'
+    : `This installation works, with ${count(limited, 'limitation')}.`;
 }

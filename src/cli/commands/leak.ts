@@ -1,25 +1,26 @@
+import { readFile } from 'node:fs/promises';
+import { parseProportional } from '../../device/host/linux-host.js';
+import {
+  type Device,
+  type DeviceInfo,
+  DeviceLost,
+  type MemoryReading,
+} from '../../device/types.js';
+import { Failure } from '../../failure.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { leakWords, rateWords } from '../../report/words.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
-import { isKnown } from '../../units/known.js';
-import type { DeviceState, Leak } from '../../watch/types.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { Cause, DeviceState, Leak } from '../../watch/types.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { mebibytesArgument, pidArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
-import { followProcess } from '../running/followed-process.js';
 import { runWatch, withStop } from '../running/run-watch.js';
-import type { Progress } from '../screen/progress.js';
-import { watchProgress } from '../screen/watch-progress.js';
+import { type Progress, watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 import { type LeakName, LeakNames } from '../watching/leak-names.js';
-import {
-  LeakNews,
-  type LeakVerdict,
-  leakVerdict,
-  type ProcessLeak,
-} from '../watching/leak-verdict.js';
 
 interface LeakArguments extends WatchArguments {
   readonly check?: boolean;
@@ -65,14 +66,14 @@ Examples:
       .action(
         context.action((given: LeakArguments) =>
           withStop(stopOnSignals([context.io.stdout.closed]), (stop) =>
-            leak(given, context.io, stop),
+            runLeak(given, context.io, stop),
           ),
         ),
       );
   },
 };
 
-async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number> {
+async function runLeak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number> {
   const { pid, threshold = defaultThresholdBytes } = given;
   const slower = pid === undefined ? {} : { interval: processIntervalSeconds };
   const settings = await settingsOf({ ...slower, ...given }, io);
@@ -188,4 +189,231 @@ function answerText(
 
 function mark(overThreshold: boolean): string {
   return overThreshold ? '  LEAK' : '';
+}
+
+/** The answer of `plimsoll leak`, as its JSON shows it. */
+interface LeakVerdict {
+  readonly thresholdBytes: number;
+  /**
+   * True when a leak was found that grew by the threshold or more while it was watched; unknown
+   * while memory grows in a way that may be a start, or too little was seen.
+   */
+  readonly found: Known<boolean>;
+  /** How much longer to watch until it can be told; 0 when it is. */
+  readonly watchSeconds: number;
+  readonly devices: readonly DeviceLeak[];
+}
+
+interface DeviceLeak extends DeviceInfo {
+  readonly usedBytes: Known<number>;
+  readonly leak: Leak;
+  readonly overThreshold: boolean;
+  readonly cause: Cause;
+  readonly processLeaks: readonly ProcessLeak[];
+}
+
+interface ProcessLeak extends Leak {
+  readonly pid: number;
+  readonly name: Known<string>;
+  /** Who it is and what to do next; absent where that could not be read. */
+  readonly who?: LeakName;
+  readonly overThreshold: boolean;
+}
+
+/**
+ * A leak counts when it is found in the statistics AND grew by at least the threshold: a sure leak
+ * of a few bytes is not worth failing for, and a large growth that settles is no leak.
+ */
+export function leakVerdict(
+  states: readonly DeviceState[],
+  thresholdBytes: number,
+  whoIs: (pid: number) => LeakName | undefined = () => undefined,
+): LeakVerdict {
+  const devices = states.map((state) => deviceLeak(state, thresholdBytes, whoIs));
+  const found = anyFound(devices, thresholdBytes);
+  const open = leaksOf(devices).filter((leak) => mayCount(leak, thresholdBytes));
+  const watchSeconds = found === 'unknown' ? Math.max(...open.map((leak) => leak.watchSeconds)) : 0;
+  return { thresholdBytes, found, watchSeconds, devices };
+}
+
+function deviceLeak(
+  state: DeviceState,
+  thresholdBytes: number,
+  whoIs: (pid: number) => LeakName | undefined,
+): DeviceLeak {
+  const names = new Map(
+    isKnown(state.processes) ? state.processes.map(({ pid, name }) => [pid, name]) : [],
+  );
+  return {
+    ...state.info,
+    usedBytes: state.latest.usedBytes,
+    leak: state.leak,
+    overThreshold: counts(state.leak, thresholdBytes),
+    cause: state.cause,
+    processLeaks: Array.from(state.processLeaks, ([pid, leak]) => ({
+      pid,
+      name: names.get(pid) ?? 'unknown',
+      ...named(whoIs(pid)),
+      ...leak,
+      overThreshold: counts(leak, thresholdBytes),
+    })),
+  };
+}
+
+function named(who: LeakName | undefined): { who?: LeakName } {
+  return who === undefined ? {} : { who };
+}
+
+function leaksOf(devices: readonly DeviceLeak[]): Leak[] {
+  return devices.flatMap((device) => [device.leak, ...device.processLeaks]);
+}
+
+/** One that is found decides; without it, one that is unknown leaves the whole unknown. */
+function anyFound(devices: readonly DeviceLeak[], thresholdBytes: number): Known<boolean> {
+  const over = devices.some(
+    (device) => device.overThreshold || device.processLeaks.some((leak) => leak.overThreshold),
+  );
+  if (over) return true;
+  return leaksOf(devices).some((leak) => mayCount(leak, thresholdBytes)) ? 'unknown' : false;
+}
+
+/** Whether a growth that is not decided yet could still count by the time that it is. */
+function mayCount(leak: Leak, thresholdBytes: number): boolean {
+  if (leak.found !== 'unknown') return false;
+  const { grownBytes, bytesPerSecond, watchSeconds } = leak;
+  if (!isKnown(grownBytes) || !isKnown(bytesPerSecond)) return true;
+  return grownBytes + bytesPerSecond * watchSeconds >= thresholdBytes;
+}
+
+function counts(leak: Leak, thresholdBytes: number): boolean {
+  return leak.found === true && isKnown(leak.grownBytes) && leak.grownBytes >= thresholdBytes;
+}
+
+/** Decides when a leak is news: when it is first found, and each time it has doubled since. */
+export class LeakNews {
+  readonly #thresholdBytes: number;
+  readonly #announcedBytes = new Map<string, number>();
+
+  constructor(thresholdBytes: number) {
+    this.#thresholdBytes = thresholdBytes;
+  }
+
+  /** `who` is one device, or one process on one. */
+  take(who: string, leak: Leak): boolean {
+    if (leak.found === false) this.#announcedBytes.delete(who);
+    if (!counts(leak, this.#thresholdBytes) || !isKnown(leak.grownBytes)) return false;
+    const announced = this.#announcedBytes.get(who);
+    if (announced !== undefined && leak.grownBytes < 2 * announced) return false;
+    this.#announcedBytes.set(who, leak.grownBytes);
+    return true;
+  }
+}
+
+/** What is asked of the operating system about one process. */
+export interface ProcessTable {
+  isAlive(pid: number): boolean;
+  /** Its share of the host's memory, always the same measure; `unknown` when it may not be seen. */
+  hostBytes(pid: number): Promise<Known<number>>;
+}
+
+/**
+ * One process, as devices that watching can take: its memory on each GPU that holds some of it, as
+ * the driver tells, or else its memory on the host. A process that ends is a device that is lost.
+ */
+export async function followProcess(
+  pid: number,
+  devices: readonly Device[],
+  table: ProcessTable = systemProcesses(),
+): Promise<readonly Device[]> {
+  if (!table.isAlive(pid)) {
+    throw new Failure({
+      kind: 'input',
+      code: 'unknown-process',
+      fact: `There is no process ${pid}.`,
+      next: 'Run "plimsoll devices" to see the processes that hold memory.',
+    });
+  }
+  const found: Device[] = [];
+  for (const device of devices) {
+    if (device.info.kind !== 'gpu') continue;
+    const onGpu = () => bytesOnGpu(device, pid);
+    if (typeof (await onGpu()) === 'number') found.push(view(device, pid, onGpu, table));
+  }
+  const host = devices.find(({ info }) => info.kind === 'host');
+  if (found.length === 0 && host) found.push(view(host, pid, () => table.hostBytes(pid), table));
+  if (found.length > 0) return found;
+  throw new Failure({
+    kind: 'input',
+    code: 'process-not-on-device',
+    fact: `Process ${pid} uses no memory on ${devices.map(({ info }) => info.id).join(', ')}.`,
+    next: 'Leave out --devices to look at all devices.',
+  });
+}
+
+/** Undefined when the driver does not list it. */
+async function bytesOnGpu(device: Device, pid: number): Promise<Known<number> | undefined> {
+  const processes = await device.processes();
+  if (!isKnown(processes)) return 'unknown';
+  return processes.find((one) => one.pid === pid)?.usedBytes;
+}
+
+function view(
+  device: Device,
+  pid: number,
+  bytes: () => Promise<Known<number> | undefined>,
+  table: ProcessTable,
+): Device {
+  const { info } = device;
+  return {
+    info: { ...info, name: `process ${pid} on ${info.name}` },
+    async read(): Promise<MemoryReading> {
+      const [usedBytes, whole] = await Promise.all([bytes(), device.read()]);
+      if (!table.isAlive(pid)) throw new DeviceLost(info.id, `Process ${pid} has ended.`);
+      const { totalBytes, freeBytes } = whole;
+      // Alive and not listed: it gave back all it had there.
+      return { totalBytes, usedBytes: usedBytes ?? 0, freeBytes, utilizationPercent: 'unknown' };
+    },
+    processes: () => Promise.resolve('unknown'),
+  };
+}
+
+function systemProcesses(): ProcessTable {
+  // Shared pages count by share (PSS) or in full (RSS): one of them, chosen at the first reading,
+  // because a change of measure would look like growth.
+  let measure: 'proportional' | 'resident' | undefined;
+  return {
+    isAlive,
+    async hostBytes(pid) {
+      if (measure !== 'resident') {
+        const bytes = parseProportional(await readText(`/proc/${pid}/smaps_rollup`));
+        if (bytes !== undefined) measure = 'proportional';
+        if (bytes !== undefined || measure === 'proportional') return bytes ?? 'unknown';
+      }
+      measure = 'resident';
+      return parseResident(await readText(`/proc/${pid}/status`));
+    },
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // It is there, and belongs to someone else.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+function parseResident(status: string): Known<number> {
+  const match = /^VmRSS:\s+(\d{1,12}) kB$/m.exec(status);
+  return match === null ? 'unknown' : Number(match[1]) * 1024;
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    return '';
+  }
 }

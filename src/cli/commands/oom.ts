@@ -1,16 +1,31 @@
 import type { Settings } from '../../config/settings.js';
+import type { DeviceInfo } from '../../device/types.js';
 import { alertBlock } from '../../report/text/lines.js';
-import { fullWords, percentOf, percentWords } from '../../report/words.js';
-import type { Alert, DeviceState } from '../../watch/types.js';
+import { cleanText } from '../../report/text/text-width.js';
+import {
+  forecastWords,
+  fullWords,
+  percentOf,
+  percentWords,
+  usedOfTotal,
+} from '../../report/words.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { isAtLeast } from '../../watch/diagnosis/risk.js';
+import {
+  type Alert,
+  type Cause,
+  type DeviceState,
+  type Forecast,
+  type Risk,
+  risks,
+} from '../../watch/types.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { percentArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { runWatch, withStop } from '../running/run-watch.js';
-import { watchProgress } from '../screen/watch-progress.js';
+import { watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
-import { OomAlarm } from '../watching/oom-alarm.js';
-import { oomAlert, oomDevice, oomLine } from '../watching/oom-answer.js';
 
 interface OomArguments extends WatchArguments {
   readonly threshold: number;
@@ -114,4 +129,128 @@ function alarmFor(
     const reason = alarm.take({ atSeconds, usedPercent, risk: state.forecast.risk });
     return reason && oomAlert(state, reason, thresholdPercent);
   };
+}
+
+/** One device in the JSON of `plimsoll oom`. */
+interface OomDevice extends DeviceInfo {
+  readonly usedBytes: Known<number>;
+  readonly totalBytes: Known<number>;
+  readonly usedPercent: Known<number>;
+  readonly aboveThreshold: boolean;
+  /** Out of memory is expected within a minute. */
+  readonly atRisk: boolean;
+  readonly forecast: Forecast;
+  readonly cause: Cause;
+}
+
+function oomDevice(state: DeviceState, thresholdPercent: number): OomDevice {
+  const { usedBytes, totalBytes } = state.latest;
+  const usedPercent = percentOf(usedBytes, totalBytes);
+  return {
+    ...state.info,
+    usedBytes,
+    totalBytes,
+    usedPercent: isKnown(usedPercent) ? Math.round(usedPercent * 10) / 10 : 'unknown',
+    aboveThreshold: isKnown(usedPercent) && usedPercent > thresholdPercent,
+    atRisk: isAtLeast(state.forecast.risk, 'high'),
+    forecast: state.forecast,
+    cause: state.cause,
+  };
+}
+
+/** `gpu:0  87.3 % (122.0 of 139.8 GiB), measured; full in 45 s, ...  ABOVE 85 %`. */
+function oomLine(device: OomDevice, thresholdPercent: number): string {
+  const use = `${percentWords(device.usedPercent, 1)} (${usedOfTotal(device.usedBytes, device.totalBytes)})`;
+  const above = device.aboveThreshold ? `; above ${thresholdPercent} %` : '';
+  const risk = device.atRisk ? '; AT RISK' : '';
+  return cleanText(
+    `${device.id}  ${use}, ${device.provenance}; ${forecastWords(device.forecast)}${above}${risk}`,
+  );
+}
+
+/** What is told when the alarm goes off, in the shape of every other alert. */
+function oomAlert(state: DeviceState, reason: OomAlarmReason, thresholdPercent: number): Alert {
+  const { info, latest, forecast } = state;
+  const critical = forecast.risk === 'critical';
+  return {
+    kind: 'out-of-memory-risk',
+    state: 'raised',
+    severity: critical ? 'critical' : 'warning',
+    deviceId: info.id,
+    atSeconds: latest.atSeconds,
+    epochMs: latest.epochMs,
+    message: reason === 'risk-rose' ? forecast.reason : `Memory use passed ${thresholdPercent} %.`,
+    recommendations: forecast.recommendations,
+    provenance: info.provenance,
+  };
+}
+
+/** A risk below this is not worth interrupting a person for. */
+const leastRisk: Risk = 'medium';
+/** A risk must stay lower for this long before its return is news again. */
+const calmSeconds = 15;
+
+type OomAlarmReason = 'risk-rose' | 'threshold-passed';
+
+export interface OomReading {
+  readonly atSeconds: number;
+  readonly usedPercent: number | 'unknown';
+  readonly risk: Risk | 'unknown';
+}
+
+/**
+ * Decides when to speak up about one device: when the risk rises, and when use passes the
+ * threshold. Neither repeats while the reading wavers around its limit.
+ */
+export class OomAlarm {
+  readonly #thresholdPercent: number;
+  readonly #hysteresisPercent: number;
+  #above = false;
+  #announced: Risk = 'none';
+  #lowerSince: number | undefined;
+
+  constructor(thresholdPercent: number, hysteresisPercent: number) {
+    this.#thresholdPercent = thresholdPercent;
+    this.#hysteresisPercent = hysteresisPercent;
+  }
+
+  take(reading: OomReading): OomAlarmReason | undefined {
+    const passed = this.#takeUse(reading.usedPercent);
+    const rose = this.#takeRisk(reading.risk, reading.atSeconds);
+    if (rose) return 'risk-rose';
+    return passed ? 'threshold-passed' : undefined;
+  }
+
+  #takeUse(percent: number | 'unknown'): boolean {
+    if (percent === 'unknown') return false;
+    if (this.#above) {
+      this.#above = percent > this.#thresholdPercent - this.#hysteresisPercent;
+      return false;
+    }
+    this.#above = percent > this.#thresholdPercent;
+    return this.#above;
+  }
+
+  #takeRisk(risk: Risk | 'unknown', atSeconds: number): boolean {
+    if (risk === 'unknown') return false;
+    if (rank(risk) > rank(this.#announced)) {
+      this.#lowerSince = undefined;
+      this.#announced = risk;
+      return rank(risk) >= rank(leastRisk);
+    }
+    if (risk === this.#announced) {
+      this.#lowerSince = undefined;
+      return false;
+    }
+    this.#lowerSince ??= atSeconds;
+    if (atSeconds - this.#lowerSince >= calmSeconds) {
+      this.#announced = risk;
+      this.#lowerSince = undefined;
+    }
+    return false;
+  }
+}
+
+function rank(risk: Risk): number {
+  return risks.indexOf(risk);
 }

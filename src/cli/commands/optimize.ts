@@ -1,30 +1,66 @@
+import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import type { Check } from '../../doctor/checks.js';
 import { examine } from '../../doctor/examine.js';
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
+import { programCommand } from '../../estimate/trace/program-command.js';
+import type { Estimate } from '../../estimate/types.js';
+import { Failure } from '../../failure.js';
 import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { publishedName } from '../../model/names/published-name.js';
 import { type Advice, inOrder } from '../../optimize/advice.js';
 import {
+  changed,
   configurationChange,
   environmentChange,
   type PlannedChange,
 } from '../../optimize/apply.js';
-import { type Optimization, optimizeDocument, optimizeModes } from '../../optimize/document.js';
+import {
+  type Optimization,
+  type OptimizeMode,
+  optimizeDocument,
+  optimizeModes,
+} from '../../optimize/document.js';
+import { type LoadingSettings, loadingSettings } from '../../optimize/loading-settings.js';
 import { type MachineLook, machineLook } from '../../optimize/machine-advice.js';
+import { nodeAdvice } from '../../optimize/node-advice.js';
+import { nodeCommand } from '../../optimize/node-programs.js';
+import {
+  loadingAdvice,
+  modelPaste,
+  partsAdvice,
+  programPaste,
+  savingsAdvice,
+  type TrainingAnswer,
+  type TrainingSettings,
+} from '../../optimize/training-answer.js';
+import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
+import { makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
+import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
+import { loadingOf } from '../../plan/answers/plan-loading.js';
+import { budgetOf, type PlanBudget, type PreparedPlan } from '../../plan/answers/plan-request.js';
+import { fitOf } from '../../plan/fit/fit.js';
+import type { Plan } from '../../plan/fit/types.js';
+import { programSettings } from '../../plan/programs/plan-program.js';
+import { quantizationFile } from '../../plan/quantization/quantization-file.js';
+import { settingOptions } from '../../report/estimate-words.js';
 import { renderOptimizeHtml } from '../../report/optimize/html.js';
 import { optimizeText } from '../../report/optimize/text.js';
+import { placeholdersOf } from '../../run/placeholders.js';
 import { systemClock } from '../../time/clock.js';
+import { MiB } from '../../units/bytes.js';
+import { shellWords } from '../../units/shell-words.js';
+import { type ProgramPlanMachine, tracedProgramPlan } from '../answers/program-plan.js';
 import { undoChange } from '../answers/undo-change.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { checkUsage, type OptimizeArguments } from '../optimizing/arguments.js';
-import { type TrainingFound, trainModel } from '../optimizing/train-model.js';
-import { adviseNode, trainProgram } from '../optimizing/train-program.js';
 import { devicesArgument, durationArgument, sizeArgument } from '../options/arguments.js';
 import { settingsOf } from '../options/watch-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
@@ -32,9 +68,12 @@ import {
   addMachineOptions,
   addModelArgument,
   addWorkloadOptions,
+  refuseForProgram,
+  type WorkloadArguments,
+  workloadRequest,
 } from '../options/workload-options.js';
 import { withStop } from '../running/run-watch.js';
-import { openLiveProgress } from '../screen/live-progress.js';
+import { openLiveProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
 /** Long enough to see what grows fast and which card does nothing; the whole answer takes 3 s at most. */
@@ -218,4 +257,246 @@ async function train(
   } finally {
     progress.end();
   }
+}
+
+/** What `plimsoll optimize` takes; what was not given is absent. */
+interface OptimizeArguments extends Omit<WorkloadArguments, 'mode'> {
+  readonly mode?: OptimizeMode;
+  readonly watch?: number;
+  readonly apply?: boolean;
+  readonly undo?: boolean;
+  readonly report?: string;
+  readonly memory?: number;
+  readonly devices?: readonly string[];
+  readonly simulate?: string;
+  readonly verbose?: boolean;
+  readonly json?: boolean;
+}
+
+/** Options over the configuration, for the settings that both have. */
+function withConfiguration(given: OptimizeArguments, { training }: Settings): OptimizeArguments {
+  const { batch, precision, checkpointing } = training;
+  return {
+    ...given,
+    ...(given.batch === undefined && batch !== undefined && { batch }),
+    ...(given.precision === undefined && precision !== undefined && { precision }),
+    ...(given.checkpointing === undefined && checkpointing !== undefined && { checkpointing }),
+  };
+}
+
+/**
+ * What PyTorch's allocator may have: as an option says, as the configuration says, else what the load
+ * line leaves of the card that was named or found. Undefined where there is neither.
+ */
+function memoryBudget(
+  given: OptimizeArguments,
+  settings: Settings,
+  gpu: Gpu | undefined,
+): number | undefined {
+  const { training, loadLinePercent, memoryLimitBytes } = settings;
+  if (given.memory !== undefined) return given.memory;
+  if (memoryLimitBytes !== undefined) return memoryLimitBytes;
+  if (gpu === undefined) return undefined;
+  const percent = training.memoryPercent ?? loadLinePercent;
+  const allowed = (percent / 100) * gpu.capacityBytes - gpu.context.bytes;
+  return Math.max(MiB, Math.floor(allowed / MiB) * MiB);
+}
+
+/** Before anything takes its time. */
+function checkUsage(words: readonly string[], given: OptimizeArguments): void {
+  const { mode = 'quick' } = given;
+  const named = words.length > 0 || given.script !== undefined || given.parameters !== undefined;
+  if (given.undo && (named || given.apply || given.report !== undefined)) {
+    throw badUsage('--undo stands alone.', 'Write: plimsoll optimize --undo');
+  }
+  if (mode === 'quick' && named) {
+    throw badUsage(
+      '--mode quick looks at the machine, not at a model or a program.',
+      'Add --mode training, or --mode full for both.',
+    );
+  }
+  if (mode === 'training' && !named) {
+    throw badUsage(
+      '--mode training needs a model, or a program after --.',
+      'Write: plimsoll optimize --mode training gpt2 --gpu 4090',
+    );
+  }
+  if (given.report !== undefined && !/\.(json|html?)$/i.test(given.report)) {
+    throw badUsage(
+      `--report cannot be "${given.report}".`,
+      'Name a file that ends in .json or .html.',
+    );
+  }
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}
+
+/** What a training part of the answer brings. */
+interface TrainingFound {
+  readonly training: TrainingAnswer;
+  readonly advice: readonly Advice[];
+  readonly changes: readonly PlannedChange[];
+}
+
+/** How to train a model: its plan, and what each setting saves beside what was asked for. */
+async function trainModel(
+  model: string | undefined,
+  asked: OptimizeArguments,
+  settings: Settings,
+  machine: AnswerMachine,
+): Promise<TrainingFound> {
+  const given = withConfiguration(asked, settings);
+  const workload = { ...workloadRequest(model, given, machine.folder), mode: 'train' } as const;
+  const gpus = await machine.gpusHere();
+  const isKnownCard = given.gpu !== undefined || gpus.length > 0;
+  const { gpu } = await chosenGpu(given.gpu, machine);
+  const memoryBytes = memoryBudget(given, settings, isKnownCard ? gpu : undefined);
+  const prepared = await preparePlan({ ...workload, memoryBytes }, machine);
+  const plan = await makePlan(prepared, machine);
+  const { batch, accumulation } = plan.settings;
+  // What single settings save is told beside the batch that was asked for, or that was chosen.
+  const beside = { ...workload, batch: workload.batch ?? batch * accumulation };
+  const before = await makeEstimate(await prepareEstimate(beside, machine), machine);
+  const loading = loadingHere(settings, isKnownCard);
+  const { budget } = prepared.request;
+  return {
+    training: {
+      of: model ?? 'The model',
+      fits: plan.fits,
+      surely: plan.surely,
+      settings: plan.settings,
+      peakBytes: plan.estimate.peak.leastCapacityBytes,
+      capacityBytes: budget.capacityBytes,
+      method: plan.estimate.method,
+      loading,
+      paste: modelPaste(plan.settings, loading, budget.memoryBytes),
+      notes: [...plan.notes, ...plan.estimate.notes],
+    },
+    advice: [...savingsAdvice(before, plan.settings, settingOptions), loadingAdvice(loading)],
+    changes: savedQuantization(plan, prepared, machine),
+  };
+}
+
+/** How to load the weights, kept for `plimsoll.load`, where the plan quantizes them. */
+function savedQuantization(
+  plan: Plan,
+  { request }: PreparedPlan,
+  machine: AnswerMachine,
+): readonly PlannedChange[] {
+  const loading = loadingOf(plan, request, machine);
+  if (loading === undefined || request.model === undefined) return [];
+  const home = homeFolder(machine.environment);
+  const { preset, memory, computeDtype } = loading;
+  const model = publishedName(request.model.path, home) ?? request.model.path;
+  const file = quantizationFile(home, { model, preset, forTraining: true, computeDtype, memory });
+  return changed({
+    path: file.path,
+    after: file.text,
+    what: `how plimsoll.load loads ${model}: ${preset}`,
+  });
+}
+
+/** How to load data on this machine, for a training on a card or on the host. */
+function loadingHere({ loading }: Settings, hasCard: boolean): LoadingSettings {
+  return loadingSettings({
+    cores: availableParallelism(),
+    hostFreeBytes: freemem(),
+    gpus: hasCard ? 1 : 0,
+    fixed: loading,
+  });
+}
+
+/** What is of use with a program. */
+const forMachine = ['mode', 'watch', 'apply', 'report', 'devices', 'simulate', 'json', 'verbose'];
+const taken = new Set([...forMachine, 'batch', 'memory', 'gpu', 'python', 'cache', 'config']);
+
+/** A program on Node: where its heap should end. Undefined where it runs on something else. */
+async function adviseNode(
+  command: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<TrainingFound['advice'] | undefined> {
+  const program = await nodeCommand(command, environment);
+  return program && nodeAdvice([program], totalmem());
+}
+
+/** How to run a program: traced as it is, or at the batches that {batch_size} tells it. */
+async function trainProgram(
+  command: readonly string[],
+  given: OptimizeArguments,
+  settings: Settings,
+  tracing: ProgramPlanMachine,
+): Promise<TrainingFound> {
+  refuseForProgram(given, taken);
+  programCommand(command);
+  const { machine } = tracing;
+  const gpusHere = await machine.gpusHere();
+  const isKnownCard = given.gpu !== undefined || gpusHere.length > 0;
+  const { gpu, notes } = await chosenGpu(given.gpu, machine);
+  const memory = memoryBudget(given, settings, isKnownCard ? gpu : undefined);
+  const budget = budgetOf({ memory, gpuNamed: given.gpu !== undefined }, gpu, machine.wording);
+  const found = await traced(command, withConfiguration(given, settings), gpu, budget, tracing);
+  const loading = loadingHere(settings, isKnownCard);
+  const { estimate } = found;
+  return {
+    training: {
+      of: shellWords(command),
+      fits: found.fits,
+      surely: found.surely,
+      settings: found.settings,
+      peakBytes: estimate.peak.leastCapacityBytes,
+      capacityBytes: budget.capacityBytes,
+      method: estimate.method,
+      loading,
+      paste: programPaste(found.command, budget.memoryBytes),
+      notes: [...notes, ...found.notes, ...estimate.notes],
+    },
+    advice: [...partsAdvice(estimate), loadingAdvice(loading)],
+    changes: [],
+  };
+}
+
+interface TracedProgram {
+  readonly estimate: Estimate;
+  readonly settings: TrainingSettings;
+  readonly fits: boolean;
+  readonly surely: boolean;
+  readonly command: readonly string[];
+  readonly notes: readonly string[];
+}
+
+async function traced(
+  command: readonly string[],
+  given: OptimizeArguments,
+  gpu: Gpu,
+  budget: PlanBudget,
+  tracing: ProgramPlanMachine,
+): Promise<TracedProgram> {
+  const { machine, io, signal, progress } = tracing;
+  const verbose = given.verbose === true;
+  const places = placeholdersOf(command);
+  if (places.has('batch_size')) {
+    // Without a place for accumulation the effective batch cannot be kept.
+    const effectiveBatch = places.has('accumulation') ? given.batch : undefined;
+    return tracedProgramPlan({ command, effectiveBatch, budget, gpu, verbose }, tracing);
+  }
+  const estimate = await estimateProgram(
+    { command, gpu },
+    {
+      ...machine,
+      signal,
+      onProgress: verbose ? undefined : (text, share) => progress.show(text, share),
+      onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
+    },
+  );
+  const fit = fitOf(estimate, budget.capacityBytes);
+  return {
+    estimate,
+    settings: programSettings('unknown', 'unknown'),
+    fits: fit !== 'no',
+    surely: fit === 'surely',
+    command,
+    notes: ['Write {batch_size} in the command to have its batch chosen, too.'],
+  };
 }

@@ -1,9 +1,9 @@
+import { readdirSync, rmSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { machineRoots } from '../../device/roots.js';
-import { readAllocation } from '../../engine/slurm/allocation.js';
-import { secondsLeftOf } from '../../engine/slurm/allocation-end.js';
+import { readAllocation, secondsLeftOf } from '../../engine/slurm/allocation.js';
 import { slurmCommands } from '../../engine/slurm/commands.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
@@ -11,19 +11,18 @@ import { openOutputFile } from '../../files/output-file.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { packageFolder } from '../../files/package-folder.js';
 import { readPackList } from '../../jobs/pack/pack-list.js';
-import { type PackSummary, packText } from '../../report/text/engines/pack-text.js';
+import { cleanText } from '../../report/text/text-width.js';
 import { checkPlatform } from '../../run/platform.js';
-import { takeRun } from '../../run/store/supervisor-lock.js';
+import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { makeHome } from '../../server/service/open-service.js';
-import { clearPackFolders, packFolder } from '../../server/service/pack-folders.js';
 import { type PackedResult, runPack } from '../../server/service/run-pack.js';
 import { systemClock } from '../../time/clock.js';
-import { MiB } from '../../units/bytes.js';
+import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { durationArgument } from '../options/arguments.js';
-import { openLiveProgress } from '../screen/live-progress.js';
+import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
 interface PackArguments {
@@ -163,4 +162,80 @@ function cannotRead(file: string): Failure {
     fact: `${file} is not a file that can be read.`,
     next: 'Name a file with one command in each line.',
   });
+}
+
+/** Logs of so many lists are kept on each host. */
+export const keptLists = 20;
+
+/** Where the lists of `plimsoll pack` lie; each host has its own, the home may be shared. */
+export function packFolder(home: string, host: string, list: string): string {
+  return join(home, 'pack', `${host}-${list}`);
+}
+
+/**
+ * Removes the oldest lists of this host. What belongs to a process that lives stays: the list itself
+ * (`takeRun` names its process), or a job that outlived it.
+ */
+export function clearPackFolders(home: string, host: string, procRoot: string): void {
+  const lists = namesIn(join(home, 'pack'))
+    .filter((name) => name.startsWith(`${host}-`) && /^\d+$/.test(name.slice(host.length + 1)))
+    .map((name) => join(home, 'pack', name))
+    .flatMap((path) => {
+      const found = statSync(path, { throwIfNoEntry: false });
+      return found?.isDirectory() ? [{ path, changedMs: found.mtimeMs }] : [];
+    })
+    .toSorted((a, b) => b.changedMs - a.changedMs);
+  for (const { path } of lists.slice(keptLists)) {
+    const runs = namesIn(join(path, 'runs')).map((name) => join(path, 'runs', name));
+    if ([path, ...runs].some((one) => isSupervised(one, procRoot))) continue;
+    rmSync(path, { recursive: true, force: true });
+  }
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** What became of a list of jobs. */
+interface PackSummary {
+  readonly succeeded: number;
+  readonly failed: readonly {
+    readonly line: number;
+    readonly text: string;
+    readonly reason: string;
+  }[];
+  readonly left: readonly { readonly line: number; readonly text: string }[];
+  readonly seconds: number;
+  readonly peakBytes: Known<number>;
+}
+
+/** At most so many lines of each kind are listed. */
+const shownLines = 20;
+
+function packText(
+  summary: PackSummary,
+  { leftFile, logs }: { readonly leftFile: string; readonly logs: string },
+): string {
+  const { succeeded, failed, left, seconds, peakBytes } = summary;
+  const total = succeeded + failed.length + left.length;
+  const peak = isKnown(peakBytes) ? ` Largest peak: ${formatBytes(peakBytes)} (measured).` : '';
+  return [
+    `${succeeded} of ${total} jobs succeeded in ${Math.round(seconds)} s.${peak}`,
+    ...(failed.length === 0 ? [] : [`Failed: ${failed.length}. What they printed is in ${logs}.`]),
+    ...listed(failed.map(({ line, text, reason }) => `  line ${line}: ${text} (${reason})`)),
+    ...(left.length === 0
+      ? []
+      : [`Not started for lack of time, or stopped: ${left.length}. They are in ${leftFile}.`]),
+  ]
+    .map(cleanText)
+    .join('\n');
+}
+
+function listed(lines: readonly string[]): readonly string[] {
+  if (lines.length <= shownLines) return lines;
+  return [...lines.slice(0, shownLines), `  and ${lines.length - shownLines} more`];
 }

@@ -1,41 +1,69 @@
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { join } from 'node:path';
 import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
+import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { publishedName } from '../../model/names/published-name.js';
 import {
   makeSharedPlan,
   planDocument,
   preparePlan,
   type SharedPlan,
 } from '../../plan/answers/answer-plan.js';
-import type { AnswerMachine } from '../../plan/answers/machine.js';
-import { loadingOf } from '../../plan/answers/plan-loading.js';
-import type { PreparedPlan } from '../../plan/answers/plan-request.js';
+import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
+import { loadingOf, type PlanLoading } from '../../plan/answers/plan-loading.js';
+import {
+  budgetNote,
+  budgetOf,
+  type PlanRequest,
+  type PreparedPlan,
+} from '../../plan/answers/plan-request.js';
 import { offloads, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
-import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
+import { saveQuantization } from '../../plan/quantization/quantization-file.js';
+import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planLines } from '../../plan/snippets/plan-lines.js';
 import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
+import {
+  type ProjectFile,
+  type Recognised,
+  recogniseFramework,
+} from '../../plan/snippets/recognise.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { shardingText } from '../../report/ranks/sharding-text.js';
-import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
+import { type PlanSnippet, planText, programPlanText } from '../../report/text/plan-text.js';
+import { placeholdersOf } from '../../run/placeholders.js';
 import { keptOrMade } from '../answers/kept-answer.js';
-import { notSaved, saveLoading } from '../answers/plan-loading.js';
-import { projectFramework } from '../answers/project-framework.js';
+import { tracedProgramPlan } from '../answers/program-plan.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
-import type { PlanArguments } from '../options/plan-arguments.js';
-import { isFramework, planExitCode, planFormatOf, planFormats } from '../options/plan-format.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
   addModelArgument,
   addWorkloadOptions,
+  refuseForProgram,
+  type WorkloadArguments,
   workloadRequest,
 } from '../options/workload-options.js';
-import { openLiveProgress } from '../screen/live-progress.js';
+import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
-import { planOfProgram } from './plan-program.js';
+
+/** What `plimsoll plan` takes; what was not given is absent. */
+interface PlanArguments extends WorkloadArguments {
+  readonly memory?: number;
+  readonly train?: boolean;
+  readonly maxBatch?: boolean;
+  readonly zero?: ZeroStage;
+  readonly save?: boolean;
+  readonly verbose?: boolean;
+  readonly html?: string;
+  readonly format?: PlanFormat;
+  readonly json?: boolean;
+}
 
 export const planCommand: CommandModule = {
   define(command, context) {
@@ -89,13 +117,15 @@ Examples:
       )
       .action(
         context.action((words: readonly string[], given: PlanArguments) =>
-          words.length > 1 ? planOfProgram(words, given, context) : plan(words[0], given, context),
+          words.length > 1
+            ? planOfProgram(words, given, context)
+            : runPlan(words[0], given, context),
         ),
       );
   },
 };
 
-async function plan(
+async function runPlan(
   model: string | undefined,
   given: PlanArguments,
   { io, version }: CommandContext,
@@ -211,4 +241,178 @@ function stageArgument(text: string): ZeroStage {
   const stage = zeroStages.find((one) => String(one) === text);
   if (stage === undefined) throw badArgument('--zero', text, 'It takes 0, 1, 2 or 3.');
   return stage;
+}
+
+const planFormats = ['text', 'json', ...frameworks] as const;
+type PlanFormat = (typeof planFormats)[number];
+
+/** The format that was asked for; `--json` is one of them. */
+function planFormatOf(given: {
+  readonly format?: PlanFormat | undefined;
+  readonly json?: boolean | undefined;
+}): PlanFormat {
+  const { format, json } = given;
+  if (json === true && format !== undefined && format !== 'json') {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: `--json and --format ${format} contradict each other.`,
+      next: 'Leave one of them out.',
+    });
+  }
+  return json === true ? 'json' : (format ?? 'text');
+}
+
+function isFramework(format: PlanFormat): format is Framework {
+  return format !== 'text' && format !== 'json';
+}
+
+/** It fits by the estimate, but not by the upper end of its interval. */
+const mayLackExitCode = 5;
+
+/** 0 surely fits, 5 should fit, 1 does not. The largest batch goes to the limit by itself: 0 there. */
+function planExitCode(
+  { fits, surely }: { readonly fits: boolean; readonly surely: boolean },
+  isLargest = false,
+): number {
+  if (!fits) return 1;
+  return surely || isLargest ? 0 : mayLackExitCode;
+}
+
+/** What is of use with a program. */
+const workload = ['batch', 'memory', 'maxBatch', 'gpu'];
+const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose', 'format']);
+
+/** `plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}`. */
+async function planOfProgram(
+  command: readonly string[],
+  given: PlanArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  refuseForProgram(given, taken);
+  programCommand(command);
+  checkPlaces(command, given);
+  const format = planFormatOf(given);
+  if (isFramework(format)) {
+    throw badUsage(
+      `--format ${format} is for a model; the plan of a program is the command to run.`,
+      'Leave --format out: the answer ends with that command.',
+    );
+  }
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, given);
+  const { gpu, notes } = await chosenGpu(given.gpu, machine);
+  const limits = { memory: given.memory, gpuNamed: given.gpu !== undefined };
+  const budget = budgetOf(limits, gpu, machine.wording);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const found = await tracedProgramPlan(
+    { command, effectiveBatch: given.batch, budget, gpu, verbose: given.verbose === true },
+    { machine, io, signal: stop.signal, progress },
+  )
+    .catch((error: unknown) => {
+      if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+      return undefined;
+    })
+    .finally(() => progress.end());
+  if (found === undefined) return stop.interruptedBy ?? 0;
+  const beside = [budgetNote(limits, budget, gpu, machine.wording), ...notes];
+  const plan = { ...found, notes: [...found.notes, ...beside] };
+  if (format === 'json') printJson(io, plan);
+  else {
+    const text = { columns: io.stdout.columns(), style: textStyle(io) };
+    io.stdout.write(`${programPlanText(plan, text)}\n`);
+  }
+  return planExitCode(plan, given.batch === undefined);
+}
+
+function checkPlaces(command: readonly string[], { batch, maxBatch }: PlanArguments): void {
+  const places = placeholdersOf(command);
+  if (!places.has('batch_size')) {
+    throw badUsage(
+      'Nothing in the command says where its batch goes.',
+      'Write {batch_size} there: plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}',
+    );
+  }
+  if (batch === undefined) return;
+  if (maxBatch === true)
+    throw badUsage('--max-batch and --batch contradict each other.', 'Leave one of them out.');
+  if (!places.has('accumulation')) {
+    throw badUsage(
+      '--batch is kept by accumulation, and the command has no place for it.',
+      'Write {accumulation} there, or leave --batch out to find the largest batch.',
+    );
+  }
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}
+
+/** Keeps it for the model, and answers where. */
+function saveLoading(
+  loading: PlanLoading,
+  { model, wishes }: PlanRequest,
+  environment: Readonly<Record<string, string | undefined>>,
+): string {
+  if (model === undefined) throw notSaved();
+  const { preset, memory, computeDtype } = loading;
+  const forTraining = wishes.mode === 'train';
+  const home = homeFolder(environment);
+  return saveQuantization(home, {
+    model: publishedName(model.path, home) ?? model.path,
+    preset,
+    forTraining,
+    computeDtype,
+    memory,
+  });
+}
+
+function notSaved(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: '--save keeps how transformers loads a model, and this is not one of its models.',
+    next: 'Leave it out.',
+  });
+}
+
+/** Imports stand at the beginning; a notebook of megabytes is not read to its end. */
+const fileLimitBytes = 64 * 1024;
+/** A folder with more programs than this is no project, but a heap. */
+const maxFiles = 200;
+
+const names =
+  /^(requirements[\w.-]*\.txt|pyproject\.toml|setup\.(py|cfg)|environment\.ya?ml|[\w.-]+\.(py|sh))$/;
+/** One level down, where programs usually lie. */
+const folders = ['src', 'scripts', 'requirements'];
+
+/** The framework of the project in a folder; undefined where none is seen. */
+function projectFramework(folder: string): Recognised | undefined {
+  const files = [...filesIn(folder), ...folders.flatMap((one) => filesIn(folder, one))];
+  return recogniseFramework(files.slice(0, maxFiles));
+}
+
+function filesIn(root: string, below = ''): ProjectFile[] {
+  try {
+    return readdirSync(join(root, below), { withFileTypes: true })
+      .filter((entry) => entry.isFile() && names.test(entry.name))
+      .slice(0, maxFiles)
+      .map(({ name }) => ({ name: join(below, name), text: beginningOf(join(root, below, name)) }))
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  } catch {
+    // A folder that is not there, or may not be read, tells nothing.
+    return [];
+  }
+}
+
+function beginningOf(path: string): string {
+  const fd = openSync(path, 'r');
+  try {
+    const buffer = Buffer.alloc(fileLimitBytes);
+    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, fileLimitBytes, 0));
+  } finally {
+    closeSync(fd);
+  }
 }

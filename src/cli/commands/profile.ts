@@ -1,20 +1,24 @@
-import { resolve } from 'node:path';
+import { parse, resolve } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
 import { renderProfileHtml } from '../../report/profile-html.js';
-import type { ProfileReport } from '../../report/report-shape.js';
+import type { DeviceReport, ProfileReport } from '../../report/report-shape.js';
+import { sparkRows } from '../../report/text/charts/sparkline.js';
 import { profileSummary } from '../../report/text/lines.js';
+import { paintLine, span, type TextStyle } from '../../report/text/spans.js';
+import { cleanText } from '../../report/text/text-width.js';
 import { usedOfTotal } from '../../report/words.js';
-import type { DeviceState } from '../../watch/types.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import { isKnown } from '../../units/known.js';
+import type { DeviceState, Sample } from '../../watch/types.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { runWatch, withStop } from '../running/run-watch.js';
-import { profileChart } from '../screen/profile-chart.js';
-import { watchProgress } from '../screen/watch-progress.js';
+import { watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
-import { TraceRecorder } from '../watching/trace-recorder.js';
 
 interface ProfileArguments extends WatchArguments {
   readonly output?: string;
@@ -130,4 +134,109 @@ function answer(
 
 function usedProgress({ info, latest }: DeviceState): string {
   return `${info.id} ${usedOfTotal(latest.usedBytes, latest.totalBytes)}`;
+}
+
+/** What `replay` takes at most: a week at one reading a second has a third of it. */
+const maxRows = 2_000_000;
+
+interface Recording {
+  readonly kind: 'gpu' | 'host';
+  capacityBytes: number;
+  readonly rows: number[][];
+}
+
+/** Every sample of each device, in the form that `replay` and `--simulate` read. */
+export class TraceRecorder {
+  readonly #devices = new Map<string, Recording>();
+
+  /** A sample of which the memory is not known has nothing to tell. */
+  take({ device, atSeconds, usedBytes, totalBytes, allocator }: Sample): void {
+    const capacityBytes = allocator?.limitBytes ?? totalBytes;
+    if (usedBytes === 'unknown' || capacityBytes === 'unknown') return;
+    const known = this.#devices.get(device.id);
+    const recording = known ?? { kind: device.kind, capacityBytes, rows: [] };
+    if (known === undefined) this.#devices.set(device.id, recording);
+    recording.capacityBytes = Math.max(recording.capacityBytes, capacityBytes);
+    if (recording.rows.length >= maxRows) return;
+    const before = recording.rows.at(-1)?.[0] ?? -1;
+    // Times must rise.
+    if (atSeconds <= before) return;
+    recording.rows.push(
+      allocator === undefined
+        ? [atSeconds, usedBytes]
+        : [atSeconds, usedBytes, allocator.allocatedBytes, allocator.reservedBytes],
+    );
+  }
+
+  /**
+   * One text for each file: the only GPU, or the only device, has the name that was asked for;
+   * several have their ids in their names (`trace.gpu-0.json`).
+   */
+  files(path: string): { readonly path: string; readonly id: string; readonly text: string }[] {
+    const all = [...this.#devices];
+    const gpus = all.filter(([, { kind }]) => kind === 'gpu');
+    const recorded = gpus.length === 1 ? gpus : all;
+    return recorded.map(([id, recording]) => ({
+      id,
+      path: recorded.length === 1 ? path : pathFor(path, id),
+      text: textOf(recording),
+    }));
+  }
+}
+
+function pathFor(path: string, id: string): string {
+  const { dir, name, ext } = parse(path);
+  const file = `${name}.${id.replaceAll(/[^\w]+/g, '-')}${ext}`;
+  return dir === '' ? file : `${dir}/${file}`;
+}
+
+function textOf({ capacityBytes, rows }: Recording): string {
+  // An allocator that reported in some samples only would leave holes.
+  const whole = rows.every((row) => row.length === 4);
+  const columns = ['seconds', 'device_used', ...(whole ? ['allocated', 'reserved'] : [])];
+  const lines = rows.map((row) => JSON.stringify(row.slice(0, columns.length)));
+  return `{"capacity":${capacityBytes},"columns":${JSON.stringify(columns)},"rows":[\n${lines.join(',\n')}\n]}\n`;
+}
+
+const chartRows = 5;
+const maxColumns = 100;
+
+interface ChartOptions {
+  readonly columns: number;
+  readonly loadLinePercent: number;
+  readonly style: TextStyle;
+}
+
+/** Memory use over the time of a profile, a few lines for each device. */
+function profileChart(report: ProfileReport, options: ChartOptions): string {
+  return Object.values(report.devices)
+    .flatMap((device) => deviceChart(device, options))
+    .join('\n');
+}
+
+function deviceChart(device: DeviceReport, { columns, loadLinePercent, style }: ChartOptions) {
+  const width = Math.min(columns, maxColumns) - 2;
+  const { totalBytes } = device.currentUsage;
+  if (!isKnown(totalBytes) || width < 10) return [];
+  const values = device.series.usedBytes.max.map((value) => (isKnown(value) ? value : Number.NaN));
+  // Few values are stretched over the whole width: the end of the line is the end of the profile.
+  const stretched = Array.from(
+    { length: Math.max(width, values.length) },
+    (_, index) => values[Math.floor((index * values.length) / Math.max(width, values.length))] ?? 0,
+  );
+  const rows = sparkRows(stretched, {
+    width,
+    height: chartRows,
+    top: totalBytes,
+    line: (totalBytes * loadLinePercent) / 100,
+    style,
+  });
+  const end = formatSeconds(device.series.seconds.at(-1) ?? 0);
+  const title = `${device.id}  ${device.name}, ${formatBytes(totalBytes)}, ${device.provenance}`;
+  return [
+    [span(cleanText(title), 'bold')],
+    ...rows.map((row) => [span('  ')].concat(row)),
+    [span(`  0 s${end.padStart(width - 3)}`, 'dim')],
+    [],
+  ].map((line) => paintLine(line, columns, style));
 }

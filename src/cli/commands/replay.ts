@@ -11,7 +11,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { type Announce, showBusy } from '../screen/busy-line.js';
+import { type Announce, showBusy } from '../screen/progress.js';
 
 interface ReplayArguments {
   readonly device?: string;

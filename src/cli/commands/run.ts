@@ -1,9 +1,14 @@
-import { resolve } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import { machineRoots } from '../../device/roots.js';
+import { type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
+import { programCommand } from '../../estimate/trace/program-command.js';
+import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
@@ -11,25 +16,38 @@ import type {
   EnvironmentChange,
   JobEnvironmentMode,
 } from '../../plan/environment/job-environment.js';
+import { surelyTooLarge } from '../../plan/fit/fit.js';
 import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
-import { runEnding } from '../../report/text/run/run-ending.js';
-import { runSummary } from '../../report/text/run-text.js';
+import { runEnding, runSummary } from '../../report/text/run/run-ending.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
-import { configuredBatches } from '../../run/adapt/configured-batches.js';
+import { configuredBatches } from '../../run/adapt/adapted-config.js';
 import { otherFlags } from '../../run/adapt/other-flags.js';
+import { accountEnvironment } from '../../run/launch/become-order.js';
 import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
-import { openContext } from '../../run/open-context.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import { checkPlatform } from '../../run/platform.js';
 import { watchOrphans } from '../../run/processes/orphans.js';
+import { openContext } from '../../run/run-context.js';
 import { openRunDevice } from '../../run/run-device.js';
+import {
+  damagedRun,
+  openJournal,
+  readJournal,
+  readRunReport,
+  unknownRun,
+} from '../../run/store/journal.js';
+import { readNumberFile } from '../../run/store/number-file.js';
+import { isRunId, RunFolder } from '../../run/store/run-folder.js';
+import { planFile, type RunPlan } from '../../run/store/run-plan.js';
+import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { superviseRun } from '../../run/supervise.js';
-import { sweepRuns } from '../../run/sweep.js';
+import { isFinished, sweepRuns, unfinishedRuns } from '../../run/sweep.js';
 import type { RunReport, RunSettings } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
+import { formatBytes } from '../../units/bytes.js';
 import type { CommandModule } from '../command-module.js';
-import { type CliIo, errorStyle, printJson } from '../io.js';
+import { type CliIo, errorStyle, printJson, textStyle } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
 import {
   changesArgument,
@@ -37,8 +55,9 @@ import {
   environmentModeArgument,
 } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
-import { checkBeforeRun } from '../running/check-program.js';
-import { attachedRun } from '../running/run-attach.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import { openLiveProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
 
 interface RunArguments {
   readonly batchSize?: number;
@@ -114,7 +133,7 @@ export const runCommand: CommandModule = {
       .addHelpText('after', help)
       .action(
         context.action((words: readonly string[], given: RunArguments) =>
-          run(words, given, context.io, context.version),
+          runProgram(words, given, context.io, context.version),
         ),
       );
   },
@@ -141,7 +160,7 @@ Examples:
   plimsoll run --check --device gpu:0 -- python train.py
   plimsoll run --attach`;
 
-async function run(
+async function runProgram(
   words: readonly string[],
   given: RunArguments,
   io: CliIo,
@@ -308,5 +327,147 @@ function noCommand(): Failure {
     code: 'no-command',
     fact: 'No command was given.',
     next: 'Write it after --, such as: plimsoll run -- python train.py',
+  });
+}
+
+/** A run that is ours now; or, where it had ended already, its report. */
+type Attached =
+  | { readonly report: RunReport }
+  | {
+      readonly plan: RunPlan;
+      readonly folder: RunFolder;
+      /** The job's own; the attacher's where the job is gone. */
+      readonly environment: Readonly<Record<string, string | undefined>>;
+    };
+
+function attachedRun(wanted: string | boolean, home: string, procRoot: string): Attached {
+  const id =
+    typeof wanted === 'string' ? wanted : latestWithout(unfinishedRuns(home), home, procRoot);
+  const folder = new RunFolder(home, id);
+  const isThere = isRunId(id) && existsSync(planFile(folder.path));
+  if (!isThere) throw unknownRun(id, unfinishedRuns(home));
+  const plan = folder.readPlan();
+  if (plan === undefined) throw damagedRun(planFile(folder.path));
+  if (isFinished(folder)) return { report: readRunReport(folder.reports.json) };
+  const { heldBy } = takeRun(folder.path, procRoot);
+  if (heldBy !== undefined) {
+    throw new Failure({
+      kind: 'input',
+      code: 'run-is-supervised',
+      fact: `The run ${id} is supervised by process ${heldBy}, which is running.`,
+      next: 'There is nothing to resume; wait for that process, or interrupt it.',
+    });
+  }
+  const journal = openJournal(folder.journal);
+  journal.write({ type: 'attached', at: new Date().toISOString(), pid: process.pid });
+  journal.close();
+  const { account } = plan;
+  const environment =
+    account === undefined
+      ? (environmentOf(folder, procRoot) ?? process.env)
+      : accountEnvironment(process.env, account);
+  return { plan, folder, environment: { ...environment, ...plan.environment } };
+}
+
+function latestWithout(open: readonly string[], home: string, procRoot: string): string {
+  const free = open.findLast((id) => !isSupervised(new RunFolder(home, id).path, procRoot));
+  if (free === undefined) throw unknownRun('without a supervisor', open);
+  return free;
+}
+
+/** Never written to the disk, for it may hold secrets: it is read from the job while that lives. */
+function environmentOf(
+  folder: RunFolder,
+  procRoot: string,
+): Readonly<Record<string, string>> | undefined {
+  const last = readJournal(folder.journal).findLast(({ type }) => type === 'started');
+  if (last?.type !== 'started') return undefined;
+  const pid = readNumberFile(folder.attemptFiles(last.number).jobPid);
+  if (pid === undefined) return undefined;
+  try {
+    const text = readFileSync(join(procRoot, String(pid), 'environ'), 'utf8');
+    const pairs = text.split('\0').flatMap((pair) => {
+      const at = pair.indexOf('=');
+      return at > 0 ? [[pair.slice(0, at), pair.slice(at + 1)] as const] : [];
+    });
+    return Object.fromEntries(pairs);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A program that is to be checked before it is started. */
+interface CheckedRun {
+  readonly command: readonly string[];
+  readonly variables: Readonly<Record<string, string>>;
+  /** The device that it will run on. */
+  readonly device: string;
+  /** What PyTorch may take of it; all of it where undefined. */
+  readonly memoryBytes: number | undefined;
+  readonly json: boolean;
+}
+
+/**
+ * Traces a program before it is started. The exit code where it is not to be started: 1 where it
+ * surely does not fit, 130 where somebody interrupted. What could not be traced is started, and said.
+ */
+async function checkBeforeRun(
+  run: CheckedRun,
+  settings: Settings,
+  io: CliIo,
+): Promise<number | undefined> {
+  programCommand(run.command);
+  const machine = workloadMachine(settings, io, {});
+  const found = (await machine.gpusHere()).find(({ id }) => id === run.device);
+  if (found === undefined) throw noGpu(run.device);
+  const { gpu } = gpuAtHand([found], settings.gpus ?? [], machine.wording);
+  const limit = run.memoryBytes === undefined ? Infinity : run.memoryBytes + gpu.context.bytes;
+  const capacityBytes = Math.min(gpu.capacityBytes, limit);
+  using stop = stopOnSignals([]);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  try {
+    const estimate = await estimateProgram(
+      { command: run.command, gpu },
+      {
+        ...machine,
+        environment: { ...io.environment, ...run.variables },
+        signal: stop.signal,
+        onProgress: (text, share) => progress.show(`Checking before the start: ${text}`, share),
+      },
+    );
+    if (!surelyTooLarge(estimate, capacityBytes)) return undefined;
+    progress.end();
+    refuse(estimate, capacityBytes, found, run, io);
+    return 1;
+  } catch (error) {
+    if (stop.interruptedBy !== undefined) return stop.interruptedBy;
+    if (!(error instanceof Failure)) throw error;
+    progress.line(`plimsoll: not checked, and started all the same: ${error.fact}`);
+    return undefined;
+  } finally {
+    progress.end();
+  }
+}
+
+function refuse(
+  estimate: Estimate,
+  capacityBytes: number,
+  { id, name }: FoundGpu,
+  { json }: CheckedRun,
+  io: CliIo,
+): void {
+  const { leastCapacityBytes } = estimate.peak;
+  const fact = `The program needs ${formatBytes(leastCapacityBytes)} (estimated, by trace), and there are ${formatBytes(capacityBytes)} on ${id} (${name}): it was not started.`;
+  const next = 'Take a smaller batch ("plimsoll plan -- COMMAND" finds one), or leave --check out.';
+  io.stderr.write(`plimsoll: does-not-fit: ${fact} ${next}\n`);
+  if (json) printJson(io, { outcome: 'refused', fits: false, capacityBytes, estimate });
+}
+
+function noGpu(device: string): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'no-gpu-to-check',
+    fact: `--check is for programs on a GPU, and this one would run on ${device}.`,
+    next: 'Name a GPU with --device, or leave --check out.',
   });
 }

@@ -9,7 +9,7 @@ import { readSnapshot } from '../../snapshot/read-snapshot.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument } from '../options/arguments.js';
-import { type Announce, showBusy } from '../screen/busy-line.js';
+import { type Announce, showBusy } from '../screen/progress.js';
 
 interface SnapshotArguments {
   readonly against?: string;

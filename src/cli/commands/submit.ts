@@ -1,16 +1,49 @@
+import { basename } from 'node:path';
 import type { Command } from 'commander';
+import { loadSettings } from '../../config/load.js';
+import type { Settings } from '../../config/settings.js';
+import { type ClusterOrder, hasClusterEnded } from '../../engine/cluster.js';
 import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { supervisions } from '../../engine/kubernetes/supervised-command.js';
+import { keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
 import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
+import { judgeNeed } from '../../jobs/daemon/submission/need.js';
+import { programNeed } from '../../jobs/daemon/submission/program-need.js';
+import type { JobRequest, JobView } from '../../jobs/daemon/types.js';
 import { hasEnded } from '../../jobs/types.js';
-import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
+import { workloadKey } from '../../jobs/workload-key.js';
+import { findModel } from '../../model/names/find-model.js';
+import { answerEstimate } from '../../plan/answers/answer-estimate.js';
+import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
+import { isModelName } from '../../plan/answers/source-of.js';
+import {
+  changesOf,
+  changeWords,
+  type EnvironmentChange,
+} from '../../plan/environment/job-environment.js';
+import { bytesToReserve } from '../../plan/fit/fit.js';
+import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
+import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
+import { isKnown, type Known } from '../../units/known.js';
 import { capitalized } from '../../units/sentence.js';
-import { addServerOptions, isOnThisMachine, type ServerArguments } from '../client/find-server.js';
-import { jobExitCode } from '../client/job-exit.js';
-import { sendJob } from '../client/send-job.js';
-import { watchJob } from '../client/watch-job.js';
-import { withServer } from '../client/with-server.js';
+import {
+  addServerOptions,
+  isOnThisMachine,
+  placeOf,
+  type ServerArguments,
+} from '../client/find-server.js';
+import { sleepFor } from '../client/follow-log.js';
+import { submitJob } from '../client/job-client.js';
+import {
+  mayHaveArrived,
+  type ServerClient,
+  unreachableCode,
+  withServer,
+} from '../client/server-client.js';
+import { jobExitCode, watchJob } from '../client/watch-job.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import {
   addEngineOption,
@@ -18,20 +51,27 @@ import {
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { submitToCluster } from '../engines/submit-to-cluster.js';
-import { printJson } from '../io.js';
+import { followClusterJob } from '../engines/follow-cluster-job.js';
+import { openCluster } from '../engines/open-cluster-engine.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
 import { countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
-import { environmentModeArgument } from '../options/environment-mode.js';
-import { hubModel } from '../options/hub-model.js';
+import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import {
   gpusArgument,
   priorityArgument,
   traceArgument,
   waitArgument,
 } from '../options/job-arguments.js';
-import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
-import { environmentArgument } from '../options/submitted-environment.js';
+import {
+  environmentArgument,
+  jobEnvironment,
+  type SubmitArguments,
+  submitRequest,
+} from '../options/submit-request.js';
+import { workloadMachine } from '../options/workload-machine.js';
 import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
+import { openLiveProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
 
 interface Arguments extends SubmitArguments, ServerArguments, EngineArguments {
   readonly dryRun?: boolean;
@@ -189,4 +229,285 @@ function checkedForServer(words: readonly string[], given: Arguments, command: C
     });
   }
   return given;
+}
+
+interface ClusterSubmitArguments extends SubmitArguments, EngineArguments {
+  readonly dryRun?: boolean;
+  readonly attempts?: number;
+  readonly follow?: boolean;
+  readonly wait?: boolean;
+  readonly json?: boolean;
+}
+
+/** How often a job is submitted, each time with a larger request. */
+const usualAttempts = 3;
+
+/** `plimsoll submit --engine slurm|ray|kubernetes [options] [options of the cluster] -- python train.py`. */
+async function submitToCluster(
+  words: readonly string[],
+  given: ClusterSubmitArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  const { command, options } = splitWords(words, given.engine);
+  const isKubernetes = given.engine === 'kubernetes';
+  if (isKubernetes && options[0] !== undefined) throw noOptions(options[0]);
+  // In an image the program is not the one of this machine.
+  const request = submitRequest(command, given, io, !isKubernetes);
+  const settings = await loadSettings({ folder: io.folder, environment: io.environment });
+  const mode = given.envMode ?? 'production';
+  // Nodes of Slurm get all of this environment, as with sbatch itself; it is not written to a file.
+  const named = given.env ?? [];
+  const { environment, changes } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
+    by: 'submit',
+    named,
+  });
+  const environmentChanges = changesFor(given.engine, changes, request);
+  for (const change of environmentChanges) io.stderr.write(`plimsoll: ${changeWords(change)}\n`);
+  const programEnvironment = isKubernetes ? jobEnvironment({}, valued(named, io)) : request.env;
+  const place = { settings, environment, programEnvironment: programEnvironment ?? {} };
+  const engine = openCluster(given, place);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
+  const known = capacities.filter(isKnown);
+  const order = await clusterOrder(
+    {
+      request,
+      name:
+        given.name ?? basename(command.find((word) => /\.\w+$/.test(word)) ?? command[0] ?? 'job'),
+      maxAttempts: given.attempts ?? usualAttempts,
+      options,
+      environmentChanges,
+      offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
+      settings,
+      onProgress: (text, share) => progress.show(text, share),
+      signal: stop.signal,
+    },
+    io,
+  ).finally(() => progress.end());
+  if (given.dryRun === true) {
+    const script = await engine.preview(order);
+    if (given.json) printJson(io, { engine: engine.name, order, script });
+    else io.stdout.write(script);
+    return 0;
+  }
+  const job = await engine.submit(order);
+  for (const note of job.notes) io.stderr.write(`plimsoll: ${note}\n`);
+  if (given.follow !== true && given.wait !== true) {
+    if (given.json) printJson(io, job);
+    else io.stdout.write(`${clusterJobText(job)}\n`);
+    return 0;
+  }
+  io.stderr.write(`plimsoll: ${clusterJobText(job)}\n`);
+  const ended = await followClusterJob(engine, job.id, {
+    write: given.follow === true ? (text) => io.stdout.write(text) : undefined,
+    signal: stop.signal,
+  });
+  if (!hasClusterEnded(ended.state)) return stop.interruptedBy ?? 0;
+  if (given.json) printJson(io, ended);
+  else io.stderr.write(`plimsoll: ${clusterJobText(ended)}\n`);
+  return ended.state === 'succeeded' ? 0 : 4;
+}
+
+/** Options of the cluster's own command stand before --, the command behind it. */
+function splitWords(
+  words: readonly string[],
+  engine: EngineArguments['engine'],
+): {
+  readonly command: readonly string[];
+  readonly options: readonly string[];
+} {
+  const [first = ''] = words;
+  if (!first.startsWith('-')) return { command: words, options: [] };
+  const at = words.indexOf('--');
+  if (at !== -1) return { options: joined(words.slice(0, at)), command: words.slice(at + 1) };
+  throw new Failure({
+    kind: 'input',
+    code: 'no-command',
+    fact: 'No command was given.',
+    next: `Write it after --, such as: plimsoll submit --engine ${engine} -- python train.py`,
+  });
+}
+
+/** `--time 10` becomes `--time=10`: a line of a batch script holds one option. */
+function joined(words: readonly string[]): readonly string[] {
+  const options: string[] = [];
+  for (const word of words) {
+    const before = options.at(-1);
+    if (word.startsWith('-') || before === undefined) options.push(word);
+    else if (before.startsWith('--') && !before.includes('='))
+      options.splice(-1, 1, `${before}=${word}`);
+    else if (/^-[a-zA-Z]$/.test(before)) options.splice(-1, 1, `${before}${word}`);
+    else throw unexpected(word);
+  }
+  return options;
+}
+
+/** Slurm hands the whole environment on, Ray what travels with a job, Kubernetes only what was named. */
+function changesFor(
+  engine: EngineArguments['engine'],
+  ofAll: readonly EnvironmentChange[],
+  { environmentChanges = [] }: JobRequest,
+): readonly EnvironmentChange[] {
+  if (engine === 'kubernetes') return [];
+  return engine === 'ray' ? environmentChanges : ofAll;
+}
+
+/** Variables of this machine mean nothing in an image: only those that were named go there. */
+function valued(named: readonly string[], io: CommandContext['io']): readonly string[] {
+  return named.map((text) => (text.includes('=') ? text : `${text}=${io.environment[text] ?? ''}`));
+}
+
+function noOptions(option: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `"${option.slice(0, 100)}" is not an option of submit, and Kubernetes takes none.`,
+    next: 'Change the manifest that --dry-run prints, and submit it with kubectl.',
+  });
+}
+
+function unexpected(word: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `"${word.slice(0, 100)}" is not an option of the cluster.`,
+    next: 'Write options of sbatch or Ray before --, and the command after it.',
+  });
+}
+
+/** What was typed, checked, with what the cluster offers at most. */
+interface ClusterAsk {
+  readonly request: JobRequest;
+  readonly name: string;
+  readonly maxAttempts: number;
+  readonly options: readonly string[];
+  readonly environmentChanges: readonly EnvironmentChange[];
+  /** Of the largest GPU. */
+  readonly offerBytes: Known<number>;
+  readonly settings: Settings;
+  readonly onProgress: (text: string, share?: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/** The job with what it needs: stated, else measured by earlier runs, else estimated, else unknown. */
+async function clusterOrder(ask: ClusterAsk, io: CliIo): Promise<ClusterOrder> {
+  const { request, settings } = ask;
+  const { command, cwd = io.folder, gpus = 1, batch, memoryBytes } = request;
+  const key = workloadKey({
+    command,
+    workload: request.workload && { ...request.workload },
+    settings: { batch },
+    gpus,
+  });
+  const runs = keptPeaks(measuredFolder(homeFolder(io.environment)), key);
+  const offerBytes = isKnown(ask.offerBytes) && gpus > 0 ? ask.offerBytes : Number.MAX_SAFE_INTEGER;
+  const isOpen = memoryBytes === undefined && !runs.some(({ askedBytes }) => askedBytes === 'none');
+  const estimatedBytes = isOpen ? await estimated(ask, offerBytes, settings, io) : 'unknown';
+  const { need, alone } = judgeNeed({
+    gpus,
+    statedBytes: memoryBytes,
+    estimatedBytes,
+    runs,
+    offerBytes,
+  });
+  return {
+    name: ask.name,
+    command,
+    cwd,
+    gpus,
+    needBytes: alone ? 'unknown' : need.bytes,
+    basis: need.basis,
+    estimatedBytes,
+    workloadKey: key,
+    batch: batch ?? 'unknown',
+    maxAttempts: ask.maxAttempts,
+    options: ask.options,
+    ...changesOf(ask),
+  };
+}
+
+async function estimated(
+  { request, onProgress, signal }: ClusterAsk,
+  offerBytes: number,
+  settings: Settings,
+  io: CliIo,
+): Promise<Known<number>> {
+  const machine: AnswerMachine = { ...workloadMachine(settings, io, {}), signal, onProgress };
+  if (request.workload !== undefined) {
+    return bytesToReserve(await answerEstimate(request.workload, machine), offerBytes);
+  }
+  const found = await programNeed(
+    request,
+    offerBytes,
+    async ({ command, folder = io.folder, variables, timeoutSeconds }, stopped) => {
+      const { gpu } = await chosenGpu(undefined, machine);
+      const environment = { ...io.environment, ...variables };
+      const place = { ...machine, folder, environment, signal: stopped, timeoutSeconds };
+      return estimateProgram({ command, gpu }, place);
+    },
+    signal,
+  );
+  if (found?.failure) io.stderr.write(`plimsoll: it could not be traced: ${found.failure}\n`);
+  return found?.bytes ?? 'unknown';
+}
+
+/** The folder of a config that was downloaded because --hub asks for it; undefined without --hub. */
+async function hubModel(
+  { model, hub }: { readonly model?: string; readonly hub?: boolean },
+  { environment }: Pick<CliIo, 'environment'>,
+  isHere: boolean,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (hub !== true || model === undefined || !isModelName(model)) return undefined;
+  if (!isHere) {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: '--hub downloads to this machine, and the server is on another one.',
+      next: 'Leave --hub out, or give --memory.',
+    });
+  }
+  const { source } = await findModel(model, { environment, hub, signal });
+  return source.kind === 'path' ? source.path : undefined;
+}
+
+/** A server that is started anew is back within this time. */
+const maxTries = 20;
+const betweenMs = 500;
+
+/**
+ * Sends a job until the server says that it has it. Sent again with the same word it stays one job,
+ * so a connection that broke in between doubles nothing.
+ */
+export async function sendJob(
+  client: ServerClient,
+  request: JobRequest,
+  signal: AbortSignal,
+  sleep: (ms: number) => Promise<void> = (ms) => sleepFor(ms, signal),
+): Promise<JobView> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await submitJob(client, request);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      const isAway = error.code === unreachableCode;
+      // There was no server to begin with: that will not change by itself.
+      const isPassing =
+        error.code === 'closing' || (isAway && (tries > 1 || mayHaveArrived(error)));
+      if (!isPassing) throw error;
+      if (tries >= maxTries) throw mayBeThere(client, error);
+    }
+    await sleep(betweenMs);
+  }
+}
+
+function mayBeThere({ address }: ServerClient, cause: Failure): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: unreachableCode,
+    fact: `The server at ${placeOf(address)} stopped before it answered; it may have accepted the job.`,
+    next: 'Run "plimsoll jobs" once the server is back to see whether it did.',
+    cause,
+  });
 }

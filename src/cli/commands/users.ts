@@ -1,23 +1,17 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { homeFolder } from '../../files/home-folder.js';
-import { auditText, type UserRow, usersTable } from '../../report/text/users-text.js';
+import { cleanText, textWidth } from '../../report/text/text-width.js';
 import { appendAudit, readAudit } from '../../server/access/audit-log.js';
 import { type Role, roles } from '../../server/access/identity.js';
 import { checkUserName, type User, type UserChange } from '../../server/access/users/user.js';
 import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
 import { newUserToken } from '../../server/access/users/user-token.js';
 import { readServerNote } from '../../server/service/server-file.js';
+import { formatBytes } from '../../units/bytes.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
-import { countArgument, oneOfArgument } from '../options/arguments.js';
-import {
-  accountArgument,
-  type OrNone,
-  orNone,
-  orNull,
-  quotaSize,
-} from '../options/user-arguments.js';
+import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
 
 interface JsonArguments {
   readonly json?: boolean;
@@ -238,4 +232,93 @@ function note(home: string, action: string, name: string, given: ChangeArguments
     outcome: 'done',
     about: [name, ...changes].join(' '),
   });
+}
+
+/** `none` takes a limit away. */
+type OrNone<T> = T | 'none';
+
+function orNone<T>(read: (text: string) => T): (text: string) => OrNone<T> {
+  return (text) => (text === 'none' ? 'none' : read(text));
+}
+
+/** As the store takes it: undefined leaves it as it is, null takes it away. */
+function orNull<T>(given: OrNone<T> | undefined): T | null | undefined {
+  return given === 'none' ? null : given;
+}
+
+const quotaSize = orNone(sizeArgument('--max-memory'));
+
+/** As useradd takes names, and those of directory services. */
+const accountArgument = orNone((text: string): string => {
+  if (/^[a-z_][\w.@-]{0,63}$/i.test(text)) return text;
+  throw badArgument('--account', text, 'It takes the name of a Unix account, such as ada.');
+});
+
+/** A user as `plimsoll users list` shows one. */
+interface UserRow {
+  readonly name: string;
+  readonly role: string;
+  readonly maxMemoryBytes: number | null;
+  readonly maxJobs: number | null;
+  readonly account: string | null;
+  readonly addedAt: string;
+}
+
+/** An entry of the audit log as it is shown. */
+interface AuditRow {
+  readonly at: string;
+  readonly who: string;
+  readonly via: string;
+  readonly from: string;
+  readonly action: string;
+  readonly outcome: string;
+  readonly code?: string | undefined;
+  readonly job?: string | undefined;
+  readonly about?: string | undefined;
+}
+
+/**
+ * The users of a server as a table.
+ *
+ * @example
+ * usersTable([{ name: 'ada', role: 'user', maxMemoryBytes: null, maxJobs: 4, account: null, addedAt }]);
+ */
+function usersTable(users: readonly UserRow[]): string {
+  if (users.length === 0) return 'There are no users: the token of the server is the only one.';
+  return table(
+    ['NAME', 'ROLE', 'MEMORY AT ONCE', 'JOBS AT ONCE', 'UNIX ACCOUNT', 'ADDED'],
+    users.map(({ name, role, maxMemoryBytes, maxJobs, account, addedAt }) => [
+      name,
+      role,
+      maxMemoryBytes === null ? 'no limit' : formatBytes(maxMemoryBytes),
+      maxJobs === null ? 'no limit' : String(maxJobs),
+      account ?? '',
+      addedAt.slice(0, 10),
+    ]),
+  );
+}
+
+/** Who did what, one line each, the oldest first. */
+function auditText(entries: readonly AuditRow[]): string {
+  if (entries.length === 0) return 'The audit log is empty.';
+  return table(
+    ['TIME', 'WHO', 'FROM', 'DID', ''],
+    entries.map((entry) => [
+      entry.at,
+      entry.who,
+      entry.via === 'none' ? entry.from : `${entry.from} (${entry.via})`,
+      [entry.action, entry.job === undefined ? '' : `job ${entry.job}`].join(' ').trim(),
+      [entry.outcome === 'refused' ? `refused: ${entry.code ?? ''}` : '', entry.about ?? '']
+        .join(' ')
+        .trim(),
+    ]),
+  );
+}
+
+function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const cells = [titles, ...rows].map((row) => row.map(cleanText));
+  const widths = titles.map((_, at) => Math.max(...cells.map((row) => textWidth(row[at] ?? ''))));
+  const padded = (text: string, at: number): string =>
+    text + ' '.repeat(Math.max(0, (widths[at] ?? 0) - textWidth(text)));
+  return cells.map((row) => row.map(padded).join('  ').trimEnd()).join('\n');
 }

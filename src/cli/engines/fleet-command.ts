@@ -1,12 +1,11 @@
 import { Failure } from '../../failure.js';
 import { askFleet } from '../../fleet/ask-fleet.js';
-import { prometheusLimits } from '../../fleet/limits.js';
 import { openPrometheus } from '../../fleet/prometheus.js';
+import { prometheusLimits } from '../../fleet/read-answer.js';
 import { isAtRisk } from '../../fleet/risk-order.js';
 import { findTrainings } from '../../fleet/trainings.js';
 import type { Fleet, FleetTraining } from '../../fleet/types.js';
-import { fleetText } from '../../report/text/fleet/fleet-text.js';
-import { trainingText } from '../../report/text/fleet/training-text.js';
+import { fleetText, trainingText } from '../../report/text/fleet/fleet-text.js';
 import { systemClock } from '../../time/clock.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
@@ -17,7 +16,7 @@ import {
   prometheusOf,
 } from '../options/prometheus-options.js';
 import { withStop } from '../running/run-watch.js';
-import { showBusy } from '../screen/busy-line.js';
+import { showBusy } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
 interface FleetArguments extends PrometheusArguments {

@@ -1,24 +1,35 @@
 import { uptime } from 'node:os';
 import { machineRoots } from '../../device/roots.js';
-import type { ScreenHits } from '../../report/monitor/hits.js';
-import { noHits } from '../../report/monitor/hits.js';
+import {
+  buildRows,
+  type ProcessRow,
+  parentRows,
+  scopeOf,
+  scopesOf,
+} from '../../report/monitor/build-rows.js';
+import { orderRows } from '../../report/monitor/order-rows.js';
 import { type MonitorInput, press } from '../../report/monitor/press.js';
 import type { MonitorEffect } from '../../report/monitor/pressed.js';
-import { type MonitorView, newView } from '../../report/monitor/view.js';
+import {
+  type MonitorSignal,
+  type MonitorView,
+  newView,
+  noHits,
+  type ScreenHits,
+  type SignalTarget,
+} from '../../report/monitor/view.js';
 import type { ThemeName } from '../../report/text/charts/themes.js';
 import { renderScreen } from '../../report/text/screen/screen.js';
+import { readProcess } from '../../run/processes/process-table.js';
 import { openUserNames } from '../../run/processes/user-names.js';
 import { systemClock } from '../../time/clock.js';
+import { isKnown } from '../../units/known.js';
+import type { DeviceState } from '../../watch/types.js';
 import { textStyle } from '../io.js';
-import { openScreen, type Screen } from '../screen/screen.js';
-import { openTerminal, type ScreenTerminal } from '../screen/terminal.js';
-import { throttle } from '../screen/throttle.js';
+import { openScreen, openTerminal, type Screen, type ScreenTerminal } from '../screen/terminal.js';
 import type { Stop } from '../stop.js';
 import { openWatching, type Watching, type WatchingOptions } from '../watching/watching.js';
-import { KeyDecoder } from './key-decoder.js';
-import { type Listed, listProcesses } from './list-processes.js';
 import { ProcessWatch } from './process-watch.js';
-import { sendSignal } from './send-signal.js';
 
 export interface MonitorScreenOptions extends WatchingOptions {
   readonly stop: Stop;
@@ -223,5 +234,224 @@ class LiveScreen {
         ? this.#listed.rows
         : this.#listed.rows.slice(first, first + tableRows);
     return shown.map(({ pid }) => pid);
+  }
+}
+
+const escape = '\u001B';
+
+const named: Readonly<Record<string, string>> = {
+  '[A': 'up',
+  '[B': 'down',
+  '[C': 'right',
+  '[D': 'left',
+  '[H': 'home',
+  '[F': 'end',
+  '[1~': 'home',
+  '[7~': 'home',
+  '[4~': 'end',
+  '[8~': 'end',
+  '[5~': 'page-up',
+  '[6~': 'page-down',
+  '[11~': 'f1',
+  OA: 'up',
+  OB: 'down',
+  OC: 'right',
+  OD: 'left',
+  OH: 'home',
+  OF: 'end',
+  OP: 'f1',
+};
+
+const single: Readonly<Record<string, string>> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\t': 'tab',
+  ' ': 'space',
+  '\u007F': 'backspace',
+  '\b': 'backspace',
+};
+
+/** A sequence that has not ended after this many characters is none. */
+const longestSequence = 32;
+
+/**
+ * Turns what a terminal sends into keys and clicks. A sequence may come in pieces; Esc alone is told
+ * by `flush`, once nothing has followed it.
+ */
+export class KeyDecoder {
+  #pending = '';
+
+  get isPending(): boolean {
+    return this.#pending !== '';
+  }
+
+  feed(text: string): MonitorInput[] {
+    const inputs: MonitorInput[] = [];
+    let rest = this.#pending + text;
+    this.#pending = '';
+    while (rest !== '') {
+      if (rest.startsWith(escape)) {
+        const match = /^(\[[\d;<?]*[A-Za-z~]|O[A-Za-z])/.exec(rest.slice(1));
+        if (match) {
+          inputs.push(...sequence(match[0]));
+          rest = rest.slice(1 + match[0].length);
+          continue;
+        }
+        if (/^(\[[\d;<?]*|O)?$/.test(rest.slice(1)) && rest.length <= longestSequence) {
+          this.#pending = rest;
+          break;
+        }
+        inputs.push({ kind: 'key', key: 'escape' });
+        rest = rest.slice(1);
+        continue;
+      }
+      const character = String.fromCodePoint(rest.codePointAt(0) ?? 0);
+      inputs.push({ kind: 'key', key: keyOf(character) });
+      rest = rest.slice(character.length);
+    }
+    return inputs;
+  }
+
+  /** Nothing more came: what is pending is the key Esc, or the beginning of nothing. */
+  flush(): MonitorInput[] {
+    const isEscape = this.#pending === escape;
+    this.#pending = '';
+    return isEscape ? [{ kind: 'key', key: 'escape' }] : [];
+  }
+}
+
+function keyOf(character: string): string {
+  const name = single[character];
+  if (name !== undefined) return name;
+  const code = character.codePointAt(0) ?? 0;
+  return code < 27 ? `ctrl-${String.fromCodePoint(code + 96)}` : character;
+}
+
+function sequence(text: string): MonitorInput[] {
+  const name = named[text];
+  if (name !== undefined) return [{ kind: 'key', key: name }];
+  const mouse = /^\[<(\d{1,3});(\d{1,5});(\d{1,5})M$/.exec(text);
+  if (mouse === null) return [];
+  const [button, column, row] = mouse.slice(1).map(Number);
+  const at = { column: (column ?? 1) - 1, row: (row ?? 1) - 1 };
+  if (button === 0) return [{ kind: 'click', ...at }];
+  if (button === 64) return [{ kind: 'wheel-up', ...at }];
+  return button === 65 ? [{ kind: 'wheel-down', ...at }] : [];
+}
+
+interface Throttle {
+  /** Acts now, or once the time is over if it acted a short while ago. */
+  ask(): void;
+  cancel(): void;
+}
+
+/** Acts at most once in each `everyMs`, and never forgets the last time it was asked. */
+export function throttle(act: () => void, everyMs: number): Throttle {
+  let timer: NodeJS.Timeout | undefined;
+  let asked = false;
+  const run = () => {
+    asked = false;
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (asked) run();
+    }, everyMs);
+    // Drawing must not keep the process alive once there is nothing left to draw.
+    timer.unref();
+    act();
+  };
+  return {
+    ask() {
+      asked = true;
+      if (timer === undefined) run();
+    },
+    cancel() {
+      clearTimeout(timer);
+      timer = undefined;
+      asked = false;
+    },
+  };
+}
+
+/** The processes that a view shows, and what they were chosen from. */
+interface Listed {
+  readonly rows: readonly ProcessRow[];
+  /** The scope that holds: the one asked for may be gone. */
+  readonly scope: string;
+  readonly scopes: readonly string[];
+  readonly noRows: string;
+}
+
+function listProcesses(
+  view: MonitorView,
+  states: readonly DeviceState[],
+  processes: Pick<ProcessWatch, 'details' | 'trail'>,
+  uptimeSeconds: number,
+): Listed {
+  const scope = scopeOf(view.scope, states);
+  const { details, trail } = processes;
+  const sources = { states, details, trail, uptimeSeconds };
+  const rows = buildRows(scope, sources);
+  const parents = view.tree ? parentRows(rows, sources) : [];
+  return {
+    rows: orderRows(rows, parents, view),
+    scope,
+    scopes: scopesOf(states),
+    noRows: emptyWords(view, states, scope, rows.length),
+  };
+}
+
+function emptyWords(
+  view: MonitorView,
+  states: readonly DeviceState[],
+  scope: string,
+  found: number,
+): string {
+  if (found > 0) return `No process matches "${view.filter}": Esc clears the filter.`;
+  const asked = states.filter(({ info }) =>
+    scope === 'gpus' ? info.kind === 'gpu' : info.id === scope,
+  );
+  const isHidden = asked.some((state) => !isKnown(state.processes));
+  return isHidden
+    ? 'The processes could not be seen: see "plimsoll doctor".'
+    : 'No process holds memory here. d shows those of another device.';
+}
+
+/** The part of the machine that is needed; tests hand in their own. */
+interface SignalMachine {
+  readonly procRoot: string;
+  readonly ownPid: number;
+  readonly kill: (pid: number, signal: MonitorSignal) => void;
+}
+
+/**
+ * Sends a signal to each of these processes, unless another has got its pid by now. Answers one
+ * sentence for the person.
+ */
+export function sendSignal(
+  targets: readonly SignalTarget[],
+  signal: MonitorSignal,
+  machine: SignalMachine,
+): string {
+  return targets.map((target) => sendOne(target, signal, machine)).join(' ');
+}
+
+function sendOne(
+  { pid, started, user }: SignalTarget,
+  signal: MonitorSignal,
+  { procRoot, ownPid, kill }: SignalMachine,
+): string {
+  if (pid === ownPid) return 'This is plimsoll monitor itself: q leaves it.';
+  if (pid <= 1 || started === undefined)
+    return `${pid} was left alone: it is not known what it is.`;
+  const now = readProcess(procRoot, pid);
+  if (now?.started !== started || now.state === 'Z') return `${pid} has ended already.`;
+  try {
+    kill(pid, signal);
+    return `${signal} was sent to ${pid}.`;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ESRCH') return `${pid} has ended already.`;
+    if (code === 'EPERM') return `${pid} belongs to ${user}: only they, or root, may signal it.`;
+    return `${pid}: ${String(error)}`;
   }
 }

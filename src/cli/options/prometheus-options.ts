@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
-import { authorizationOf, prometheusUrl } from '../../fleet/address.js';
-import type { PrometheusAddress } from '../../fleet/prometheus.js';
+import { authorizationOf, type PrometheusAddress, prometheusUrl } from '../../fleet/prometheus.js';
 import type { CliIo } from '../io.js';
 import { readToken } from './serve-token.js';
 

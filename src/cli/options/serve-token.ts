@@ -1,7 +1,7 @@
 import { linkSync, readFileSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure } from '../../failure.js';
-import { readReason } from '../../files/read-reason.js';
+import { readReason } from '../../files/system-errors.js';
 import { newToken } from '../../server/access/token.js';
 
 /** A token has some 40 letters; what is much longer is another file. */

@@ -2,9 +2,10 @@ import { totalmem } from 'node:os';
 import type { Settings } from '../../config/settings.js';
 import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
+import type { RequestField, RequestWording } from '../../plan/answers/wording.js';
+import { formatBytes } from '../../units/bytes.js';
 import type { CliIo } from '../io.js';
 import { gpusHere } from '../watching/gpus-here.js';
-import { optionWording } from './option-wording.js';
 
 /** This machine, for answers to those who type options. */
 export function workloadMachine(
@@ -23,4 +24,42 @@ export function workloadMachine(
     work: openEstimateWork({ allCores: true }).work,
     wording: optionWording,
   };
+}
+
+/** Fields whose option has another name. */
+const optionNames: Partial<Record<RequestField, string>> = {
+  model: 'a model',
+  args: '--arg',
+  targetSeq: '--target-seq',
+  memoryBytes: '--memory',
+  maxBatch: '--max-batch',
+  maxModelLen: '--max-model-len',
+  gpuMemoryUtilization: '--gpu-memory-utilization',
+  kvPrecision: '--kv-precision',
+  gatherPrecision: '--gather-precision',
+  reducePrecision: '--reduce-precision',
+  reshard: '--no-reshard',
+  fsdpStrategy: '--fsdp-strategy',
+  origParams: '--no-orig-params',
+  bucketMb: '--bucket-mb',
+  bucketView: '--bucket-view',
+};
+
+/** For those who type options. */
+export const optionWording: RequestWording = {
+  name: optionName,
+  example: (field, value) => `${optionName(field)} ${shown(field, value)}`,
+  anotherPython: 'name another with --python',
+};
+
+function optionName(field: RequestField): string {
+  return optionNames[field] ?? `--${field}`;
+}
+
+function shown(field: RequestField, value: unknown): string {
+  if (field === 'memoryBytes') return formatBytes(Number(value)).replace('.0 ', '');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, text]) => `${name}=${String(text)}`)
+    .join(' ');
 }

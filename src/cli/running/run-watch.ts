@@ -1,5 +1,6 @@
+import { cleanText } from '../../report/text/text-width.js';
+import { alertLine } from '../../watch/delivery/deliver-log.js';
 import type { WatchEvent } from '../../watch/types.js';
-import { eventLine } from '../screen/event-line.js';
 import { openProgress, type Progress } from '../screen/progress.js';
 import type { Stop } from '../stop.js';
 import { openWatching, type Watching, type WatchingOptions } from '../watching/watching.js';
@@ -39,5 +40,24 @@ export async function withStop<T>(stop: Stop, act: (stop: Stop) => Promise<T>): 
     return await act(stop);
   } finally {
     stop[Symbol.dispose]();
+  }
+}
+
+/** An event that a person should hear of while a command runs, as one line for stderr. */
+function eventLine(event: WatchEvent): string | undefined {
+  switch (event.type) {
+    case 'alert':
+      return alertLine(event.alert);
+    case 'appeared':
+      return cleanText(
+        `plimsoll: ${event.device.id} (${event.device.name}) appeared and is watched from now on.`,
+      );
+    case 'vanished':
+      return cleanText(`plimsoll: ${event.device.id} is gone: ${event.reason}`);
+    // Samples are shown otherwise, and late ones are counted in the report.
+    case 'sample':
+    case 'late':
+    default:
+      return undefined;
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { throttle } from './throttle.js';
+import { throttle } from '../monitor/monitor-screen.js';
 
 beforeEach(() => {
   vi.useFakeTimers();

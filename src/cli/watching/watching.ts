@@ -7,10 +7,9 @@ import type { Device } from '../../device/types.js';
 import { buildProfileReport, type ProfileReport } from '../../report/profile-report.js';
 import { systemClock } from '../../time/clock.js';
 import { createDiagnosis } from '../../watch/diagnosis/diagnose.js';
-import type { DeviceState, WatchEvent } from '../../watch/types.js';
+import type { Alert, DeviceState, WatchEvent } from '../../watch/types.js';
 import { watch } from '../../watch/watch.js';
 import type { CliIo } from '../io.js';
-import { Recorder } from './recorder.js';
 
 export interface WatchingOptions {
   readonly settings: Settings;
@@ -92,4 +91,34 @@ async function chooseDevices(
   if (instead) return { devices: await instead(chosen) };
   // Without names, devices that appear later are watched, too.
   return settings.devices.length === 0 ? { discovery } : { discovery, devices: chosen };
+}
+
+/** Enough to tell a story; a week of a flapping alert must not fill the memory we watch. */
+const keptEvents = 10_000;
+
+/** What happened while watching, besides samples: the report tells it at the end. */
+class Recorder {
+  readonly #alerts: Alert[] = [];
+  readonly #events: WatchEvent[] = [];
+
+  /** The latest of them, oldest first. */
+  get alerts(): readonly Alert[] {
+    return this.#alerts;
+  }
+
+  /** The latest of them, oldest first; neither samples nor alerts. */
+  get events(): readonly WatchEvent[] {
+    return this.#events;
+  }
+
+  take(event: WatchEvent): void {
+    if (event.type === 'sample') return;
+    if (event.type === 'alert') keep(this.#alerts, event.alert);
+    else keep(this.#events, event);
+  }
+}
+
+function keep<T>(list: T[], item: T): void {
+  list.push(item);
+  if (list.length > keptEvents) list.shift();
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseDrmClient } from './fdinfo.js';
+import { parseDrmClient } from './provider.js';
 
 const text = [
   'pos:\t0',

@@ -1,9 +1,11 @@
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Known } from '../../units/known.js';
 import { GpuNumbers } from '../gpu-numbers.js';
-import { listKernelFolder, readKernelFile, readKernelNumber } from '../kernel-files.js';
+import { listKernelFolder, listPids, readKernelFile, readKernelNumber } from '../kernel-files.js';
+import { processName } from '../process-names.js';
 import { machineRoots, type Roots } from '../roots.js';
+import { sortProcesses } from '../sort-processes.js';
 import {
   type Device,
   type DeviceInfo,
@@ -12,7 +14,6 @@ import {
   type MemoryReading,
   type ProcessReading,
 } from '../types.js';
-import { drmProcesses } from './drm-clients.js';
 
 export interface AmdgpuOptions {
   readonly roots?: Roots;
@@ -150,4 +151,86 @@ function nameOf(folder: string): string {
 function uuidOf(folder: string): Known<string> {
   const id = readKernelFile(join(folder, 'unique_id'))?.trim() ?? '';
   return id === '' ? 'unknown' : id;
+}
+
+/**
+ * Processes with memory on the GPU at `pciAddress`. An open file that was inherited or passed on
+ * shows in several processes with one client id: it counts once, for the oldest of them.
+ */
+function drmProcesses(procRoot: string, pciAddress: string): Known<readonly ProcessReading[]> {
+  const pids = listPids(procRoot).toSorted((a, b) => a - b);
+  // We are a process ourselves: none at all means that /proc cannot be read.
+  if (pids.length === 0) return 'unknown';
+  const seen = new Set<string>();
+  const processes: ProcessReading[] = [];
+  for (const pid of pids) {
+    let usedBytes = 0;
+    let found = false;
+    for (const text of drmFiles(procRoot, pid)) {
+      const client = parseDrmClient(text);
+      if (client?.pciAddress !== pciAddress || seen.has(client.clientId)) continue;
+      seen.add(client.clientId);
+      usedBytes += client.vramBytes;
+      found = true;
+    }
+    if (found) processes.push({ pid, name: processName(procRoot, pid), usedBytes });
+  }
+  return sortProcesses(processes);
+}
+
+/** Only files under /dev/dri are opened: asking all open files of all processes costs seconds. */
+function* drmFiles(procRoot: string, pid: number): Generator<string> {
+  const folder = join(procRoot, String(pid));
+  for (const fd of listKernelFolder(join(folder, 'fd'))) {
+    let target: string;
+    try {
+      target = readlinkSync(join(folder, 'fd', fd));
+    } catch {
+      continue;
+    }
+    if (!target.startsWith('/dev/dri/')) continue;
+    const text = readKernelFile(join(folder, 'fdinfo', fd));
+    if (text !== undefined) yield text;
+  }
+}
+
+/** What one open file of a GPU says about the memory behind it. */
+interface DrmClient {
+  /** The same for all copies of one open file, in whichever process. */
+  readonly clientId: string;
+  readonly pciAddress: string;
+  readonly vramBytes: number;
+}
+
+const units: Readonly<Record<string, number>> = { '': 1, KiB: 1024, MiB: 1024 ** 2 };
+
+/**
+ * Reads /proc/PID/fdinfo/N of a GPU file. Undefined when it is not amdgpu's, or tells no memory
+ * (kernels before 5.14 do not).
+ *
+ * @example
+ * parseDrmClient(
+ *   'drm-driver:\tamdgpu\ndrm-client-id:\t3\ndrm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t64 KiB\n',
+ * ); // { clientId: '3', pciAddress: '0000:03:00.0', vramBytes: 65536 }
+ */
+export function parseDrmClient(text: string): DrmClient | undefined {
+  const values = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const colon = line.indexOf(':');
+    if (colon > 0) values.set(line.slice(0, colon), line.slice(colon + 1).trim());
+  }
+  const clientId = values.get('drm-client-id');
+  const pciAddress = values.get('drm-pdev')?.toLowerCase();
+  // The newer key counts what is shared too; the older one is what the process is charged for.
+  const vramBytes = parseSize(values.get('drm-memory-vram') ?? values.get('drm-total-vram'));
+  if (values.get('drm-driver') !== 'amdgpu') return undefined;
+  if (clientId === undefined || pciAddress === undefined || vramBytes === undefined)
+    return undefined;
+  return { clientId, pciAddress, vramBytes };
+}
+
+function parseSize(text: string | undefined): number | undefined {
+  const match = /^(\d{1,15})(?: (KiB|MiB))?$/.exec(text ?? '');
+  const bytes = match === null ? Number.NaN : Number(match[1]) * (units[match[2] ?? ''] ?? 1);
+  return Number.isSafeInteger(bytes) ? bytes : undefined;
 }

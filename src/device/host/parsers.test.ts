@@ -1,10 +1,14 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cpuPercent, parseCpuTime } from './cpu-time.js';
-import { parseProportional, parseResidentPages } from './host-processes.js';
-import { parseMeminfo } from './meminfo.js';
-import { parsePageSize } from './page-size.js';
-import { parsePressure } from './pressure.js';
+import {
+  cpuPercent,
+  parseCpuTime,
+  parseMeminfo,
+  parsePageSize,
+  parsePressure,
+  parseProportional,
+  parseResidentPages,
+} from './linux-host.js';
 
 describe('parseMeminfo', () => {
   it('reads the four figures in bytes', () => {

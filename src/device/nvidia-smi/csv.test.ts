@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
-import { gpuFields, parseGpuRows, parseProcessRows, processFields } from './csv.js';
+import { gpuFields, parseGpuRows, parseProcessRows, processFields } from './provider.js';
 
 describe('parseGpuRows', () => {
   it('reads rows as nvidia-smi writes them', () => {

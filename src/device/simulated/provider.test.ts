@@ -4,10 +4,16 @@ import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
+import {
+  parseScenario,
+  type ScenarioName,
+  type SimulatedOptions,
+  scenarioNames,
+  simulatedProvider,
+  simulateInstant,
+} from '../discover.js';
 import { parseRecordedTrace, type RecordedTrace } from '../recorded-trace.js';
 import type { Device, MemoryReading } from '../types.js';
-import { type SimulatedOptions, simulatedProvider } from './provider.js';
-import { parseScenario, type ScenarioName, scenarioNames, simulateInstant } from './scenarios.js';
 
 const recorded: RecordedTrace = {
   capacityBytes: 1000,

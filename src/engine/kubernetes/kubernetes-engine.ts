@@ -10,17 +10,20 @@ import {
 import { refuseEnded } from '../job-failures.js';
 import { objectIn } from '../json-values.js';
 import {
+  type BegunPod,
+  begunPods,
+  cancelledAnnotation,
   containerName,
   isJobName,
   jobLabel,
   jobManifest,
   jobName,
+  jobView,
+  jobViews,
   type ManifestStyle,
   ownLabel,
-} from './job-manifest.js';
-import { begunPods, cancelledAnnotation, jobView, jobViews } from './job-view.js';
+} from './job-view.js';
 import { type Kubectl, type KubectlStream, readObjects } from './kubectl.js';
-import { PodLogs } from './pod-logs.js';
 
 export interface KubernetesOptions extends Omit<ManifestStyle, 'image'> {
   readonly kubectl: Kubectl;
@@ -133,4 +136,157 @@ function noImage(): Failure {
     fact: 'A job of Kubernetes runs in a container, and no image was named.',
     next: 'Add --container-image, such as --container-image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime.',
   });
+}
+
+interface PodLogsOptions {
+  readonly kubectlStream: KubectlStream;
+  /** Words that name the namespace. */
+  readonly within: readonly string[];
+  readonly write: (bytes: Buffer) => void;
+}
+
+/** What the pods of a job print, as it comes: each byte once, also over connections that break. */
+class PodLogs {
+  readonly #options: PodLogsOptions;
+  readonly #logs = new Map<string, StampedLog>();
+  readonly #whole = new Set<string>();
+
+  constructor(options: PodLogsOptions) {
+    this.#options = options;
+  }
+
+  /** One pod after another, each until kubectl ends: with its container, or with the connection. */
+  async copy(pods: readonly BegunPod[], signal: AbortSignal): Promise<void> {
+    for (const pod of pods) {
+      if (signal.aborted) return;
+      if (!this.#whole.has(pod.name)) await this.#copyOne(pod, signal);
+      if (!pod.isOver) return;
+      // What could not be read of a pod that has ended is not there any more.
+      this.#whole.add(pod.name);
+    }
+  }
+
+  async #copyOne({ name, isOver }: BegunPod, signal: AbortSignal): Promise<void> {
+    const { kubectlStream, within, write } = this.#options;
+    const log = this.#logs.get(name) ?? new StampedLog(write);
+    this.#logs.set(name, log);
+    log.reconnect();
+    const words = [
+      'logs',
+      name,
+      '-c',
+      containerName,
+      '--timestamps',
+      ...(isOver ? [] : ['--follow']),
+      ...(log.since === '' ? [] : [`--since-time=${log.since}`]),
+      ...within,
+    ];
+    try {
+      await kubectlStream(words, (bytes) => log.take(bytes), signal);
+    } catch (error) {
+      // A connection that broke, or a pod that is gone: the next look tells.
+      if (!(error instanceof Failure) || error.code !== 'kubectl-failed') throw error;
+    }
+  }
+}
+
+/** The time before each line, and the space after it. */
+const stamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) $/;
+/** A line without a space in its first 40 bytes does not begin with a time. */
+const longestStamp = 40;
+const newline = 0x0a;
+const space = 0x20;
+
+/**
+ * What `kubectl logs --timestamps` prints, without the times. It knows where it is, so that it can be
+ * read on after a broken connection: kubectl can begin at a second only, and prints lines of that
+ * second again.
+ *
+ * @example
+ * new StampedLog((bytes) => {}).take(Buffer.from('2026-11-16T10:00:00.000000001Z step 1\n')); // 'step 1\n'
+ */
+export class StampedLog {
+  readonly #write: (bytes: Buffer) => void;
+  /** Of the last line that was seen; empty before the first. */
+  #last = '';
+  /** How many lines have that stamp, and how many bytes of the last of them were written. */
+  #lines = 0;
+  #bytes = 0;
+  /** What stands at the beginning of a line, until it is known whether it is a stamp. */
+  #head: Buffer | undefined = Buffer.alloc(0);
+  /** Lines with the last stamp that come again, and how much of this line was written before. */
+  #again = 0;
+  #skip = 0;
+
+  constructor(write: (bytes: Buffer) => void) {
+    this.#write = write;
+  }
+
+  /** Where kubectl should begin; empty where it should begin with the log. */
+  get since(): string {
+    return this.#last;
+  }
+
+  /** A new connection follows, which begins with the lines of the last second. */
+  reconnect(): void {
+    this.#head = Buffer.alloc(0);
+    this.#again = this.#lines;
+    this.#skip = 0;
+  }
+
+  take(chunk: Buffer): void {
+    let rest = chunk;
+    while (rest.length > 0) rest = this.#head === undefined ? this.#text(rest) : this.#stamp(rest);
+  }
+
+  /** Up to the end of the line; answers what comes after it. */
+  #text(bytes: Buffer): Buffer {
+    const end = bytes.indexOf(newline);
+    const own = end === -1 ? bytes : bytes.subarray(0, end + 1);
+    if (end !== -1) this.#head = Buffer.alloc(0);
+    const fresh = own.subarray(Math.min(this.#skip, own.length));
+    this.#skip -= own.length - fresh.length;
+    this.#bytes += fresh.length;
+    if (fresh.length > 0) this.#write(fresh);
+    return bytes.subarray(own.length);
+  }
+
+  /** The beginning of a line; answers what comes after it. */
+  #stamp(bytes: Buffer): Buffer {
+    const before = this.#head ?? Buffer.alloc(0);
+    const all = Buffer.concat([before, bytes.subarray(0, longestStamp)]);
+    const end = all.indexOf(space);
+    const isWhole = end !== -1 || all.length >= longestStamp || all.includes(newline);
+    if (!isWhole) {
+      this.#head = all;
+      return Buffer.alloc(0);
+    }
+    const text = all.toString('latin1', 0, end + 1);
+    this.#head = undefined;
+    if (!stamp.test(text)) {
+      // A word of kubectl itself has none, and is passed on.
+      this.#skip = 0;
+      return Buffer.concat([before, bytes]);
+    }
+    this.#beginLine(text.trimEnd());
+    return bytes.subarray(end + 1 - before.length);
+  }
+
+  #beginLine(at: string): void {
+    if (this.#again > 0 && at < this.#last) {
+      this.#skip = Number.POSITIVE_INFINITY;
+      return;
+    }
+    if (this.#again > 0 && at === this.#last) {
+      this.#again -= 1;
+      // The last of them may have been cut.
+      this.#skip = this.#again > 0 ? Number.POSITIVE_INFINITY : this.#bytes;
+      return;
+    }
+    this.#again = 0;
+    this.#skip = 0;
+    this.#lines = at === this.#last ? this.#lines + 1 : 1;
+    this.#last = at;
+    this.#bytes = 0;
+  }
 }

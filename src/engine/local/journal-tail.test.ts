@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { formatEntry, type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
 import type { Attempt, RunSettings } from '../../run/types.js';
-import { JournalTail } from './journal-tail.js';
+import { JournalTail } from './local-run.js';
 
 let folder: string;
 let path: string;

@@ -1,14 +1,20 @@
+import { join } from 'node:path';
+import { readKernelBytes } from '../../device/kernel-files.js';
 import { machineRoots } from '../../device/roots.js';
 import { readCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
-import { readResident } from '../../run/processes/process-table.js';
+import { runIdIn } from '../../run/processes/process-facts.js';
+import {
+  environmentLimitBytes,
+  readProcesses,
+  readResident,
+} from '../../run/processes/process-table.js';
 import { readProgressFile } from '../../run/store/progress-file.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
-import { RunProcesses } from './run-processes.js';
 
 /** Between two looks at the journals of runs that go on; no looks while none does. */
 const lookSeconds = 0.3;
@@ -99,4 +105,62 @@ export function localEngine(options: LocalEngineOptions): Engine {
 
 function residentBytes(procRoot: string, pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + (readResident(procRoot, pid)?.nowBytes ?? 0), 0);
+}
+
+/** Between its fork and its exec a process shows its parent's environment: it is looked at again. */
+const looks = 3;
+
+interface SeenProcess {
+  readonly started: number;
+  runId: string | undefined;
+  looks: number;
+}
+
+/** Which processes belong to which run; an environment is read once for each process. */
+export class RunProcesses {
+  readonly #procRoot: string;
+  #known = new Map<number, SeenProcess>();
+
+  constructor(procRoot: string) {
+    this.#procRoot = procRoot;
+  }
+
+  /** One pass over the table: the run of each process, undefined where it has none. */
+  look(): ReadonlyMap<number, string | undefined> {
+    const table = readProcesses(this.#procRoot).filter(({ state }) => state !== 'Z');
+    const known = new Map<number, SeenProcess>();
+    const parents = new Map<number, number>();
+    for (const { pid, parent, started } of table) {
+      parents.set(pid, parent);
+      const before = this.#known.get(pid);
+      const entry = before?.started === started ? before : { started, runId: undefined, looks: 0 };
+      if (entry.runId === undefined && entry.looks < looks) {
+        entry.runId = this.#runIdOf(pid);
+        entry.looks++;
+      }
+      known.set(pid, entry);
+    }
+    this.#known = known;
+    return new Map(table.map(({ pid }) => [pid, runAbove(pid, known, parents)]));
+  }
+
+  #runIdOf(pid: number): string | undefined {
+    const path = join(this.#procRoot, String(pid), 'environ');
+    return runIdIn(readKernelBytes(path, environmentLimitBytes) ?? new Uint8Array());
+  }
+}
+
+/** A program that cleared its environment still has its parents. */
+function runAbove(
+  pid: number,
+  known: ReadonlyMap<number, SeenProcess>,
+  parents: ReadonlyMap<number, number>,
+): string | undefined {
+  const seen = new Set<number>();
+  for (let at: number | undefined = pid; at !== undefined && !seen.has(at); at = parents.get(at)) {
+    const runId = known.get(at)?.runId;
+    if (runId !== undefined) return runId;
+    seen.add(at);
+  }
+  return undefined;
 }

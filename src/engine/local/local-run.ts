@@ -1,22 +1,25 @@
-import { existsSync, statSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { listKernelFolder } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
-import { hasRoom } from '../../files/disk-full.js';
+import { makeFolder } from '../../files/make-folder.js';
+import { hasRoom } from '../../files/system-errors.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
-import type { LimitCgroup } from '../../run/limit/cgroup.js';
-import { findLimitCgroup, limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
+import {
+  findLimitCgroup,
+  type LimitCgroup,
+  limitOfProcesses,
+  removeCgroup,
+} from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
-import { endTree, killQuietly } from '../../run/processes/end-tree.js';
-import { membersOf } from '../../run/processes/members.js';
+import { endTree, killQuietly, membersOf } from '../../run/processes/end-tree.js';
 import { openJournal } from '../../run/store/journal.js';
-import type { JournalEntry } from '../../run/store/journal-entry.js';
+import { type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
 import type { RunNews, RunOrder } from '../types.js';
-import { JournalTail } from './journal-tail.js';
-import { maxTries, nextStep } from './next-step.js';
-import { type SupervisorProcess, startSupervisor } from './supervisor-process.js';
 
 export interface LocalRunParts {
   readonly home: string;
@@ -241,4 +244,149 @@ export class LocalRun {
       inLimit: limitOfProcesses(this.#limitFolder()).pids,
     });
   }
+}
+
+/** Read at a time; a journal of thousands of rungs takes a few rounds. */
+const chunkBytes = 256 * 1024;
+/** An entry repeats its command, which may have 256 KiB, and its rungs. A longer line is damage. */
+const longestLineBytes = 4 * 1024 * 1024;
+
+/** Reads what was added to a run's journal since the last time. */
+export class JournalTail {
+  readonly #path: string;
+  #at = 0;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** All lines that are whole by now; a last one that is not waits for the next time. */
+  read(): readonly JournalEntry[] {
+    const size = statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0;
+    // A named pipe has no size: it is never opened, and so never waited for.
+    if (size <= this.#at) return [];
+    const entries: JournalEntry[] = [];
+    const before = [this.#at, this.#rest] as const;
+    const fd = openSync(this.#path, 'r');
+    try {
+      for (;;) {
+        const buffer = Buffer.alloc(chunkBytes);
+        const count = readSync(fd, buffer, 0, chunkBytes, this.#at);
+        if (count === 0) return entries;
+        this.#at += count;
+        this.#take(buffer.subarray(0, count), entries);
+      }
+    } catch (error) {
+      // A newer version wrote it: it is refused again at the next look, and nothing is passed over.
+      [this.#at, this.#rest] = before;
+      throw error;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  #take(bytes: Buffer, entries: JournalEntry[]): void {
+    const all = Buffer.concat([this.#rest, bytes]);
+    let from = 0;
+    for (let end = all.indexOf(10); end !== -1; end = all.indexOf(10, from)) {
+      const entry = parseEntry(all.toString('utf8', from, end), this.#path);
+      if (entry !== undefined) entries.push(entry);
+      from = end + 1;
+    }
+    this.#rest = all.length - from > longestLineBytes ? Buffer.alloc(0) : all.subarray(from);
+  }
+}
+
+interface SupervisorOptions {
+  /** The command `plimsoll` as this machine starts it, without arguments. */
+  readonly command: readonly string[];
+  readonly runId: string;
+  /** All that it and the program print is added to it. */
+  readonly log: string;
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** A supervisor that was started from here. */
+interface SupervisorProcess {
+  readonly isAlive: boolean;
+  /** Of one that ended; undefined while it lives. */
+  readonly exitCode: number | undefined;
+}
+
+/**
+ * Starts `plimsoll run --attach RUNID` in a session of its own: it outlives us, and no signal that is
+ * meant for us reaches it. Which of two supervisors has a run is decided by the run's lock.
+ */
+function startSupervisor(options: SupervisorOptions, onEnd: () => void): SupervisorProcess {
+  const [program = '', ...words] = options.command;
+  makeFolder(dirname(options.log), 0o700);
+  const log = openSync(options.log, 'a', 0o600);
+  let isAlive = true;
+  let exitCode: number | undefined;
+  const ended = (code: number | undefined): void => {
+    isAlive = false;
+    exitCode = code;
+    onEnd();
+  };
+  try {
+    const child = spawn(program, [...words, 'run', '--attach', options.runId], {
+      // It reads the configuration there; where the folder was removed there is none.
+      cwd: existsSync(options.folder) ? options.folder : dirname(options.log),
+      env: options.environment,
+      stdio: ['ignore', log, log],
+      detached: true,
+    });
+    child.once('error', () => ended(undefined));
+    child.once('exit', (code) => ended(code ?? undefined));
+    child.unref();
+  } finally {
+    closeSync(log);
+  }
+  return {
+    get isAlive() {
+      return isAlive;
+    },
+    get exitCode() {
+      return exitCode;
+    },
+  };
+}
+
+/** So often in a row a supervisor may end without having done anything. */
+export const maxTries = 5;
+const firstPauseSeconds = 1;
+/** How long a program has after it was asked to end. The third time its supervisor kills it. */
+const graceSeconds = 10;
+const askAgainSeconds = 1;
+
+export interface Standing {
+  readonly nowSeconds: number;
+  /** The supervisor of the run; undefined where there is none. */
+  readonly supervisor: number | undefined;
+  /** One that was started from here and has not taken up the run yet, or has it. */
+  readonly isStarting: boolean;
+  /** Supervisors started since something last happened in the run. */
+  readonly tries: number;
+  readonly triedAt: number;
+  readonly stop: undefined | { readonly asked: number; readonly askedAt: number };
+}
+
+type Step =
+  | { readonly step: 'wait' | 'attach' | 'give-up' }
+  | { readonly step: 'ask'; readonly pid: number };
+
+/** What to do for a run that is not over. */
+export function nextStep(at: Standing): Step {
+  const { nowSeconds, supervisor, tries, stop } = at;
+  if (supervisor !== undefined) {
+    if (stop === undefined) return { step: 'wait' };
+    const pause = [0, graceSeconds][stop.asked] ?? askAgainSeconds;
+    return nowSeconds >= stop.askedAt + pause ? { step: 'ask', pid: supervisor } : { step: 'wait' };
+  }
+  if (at.isStarting) return { step: 'wait' };
+  if (tries >= maxTries) return { step: 'give-up' };
+  const pause = tries === 0 ? 0 : firstPauseSeconds * 2 ** (tries - 1);
+  return nowSeconds >= at.triedAt + pause ? { step: 'attach' } : { step: 'wait' };
 }

@@ -12,8 +12,7 @@ import {
   runningMs,
   type Task,
 } from '../job-folder.js';
-import { heedSignals } from './signals.js';
-import { localHome, superviseRun } from './supervise-run.js';
+import { heedSignals, localHome, superviseRun } from './supervise-run.js';
 
 /** What an attempt may take of each GPU, or of the host. */
 export interface AttemptLimit {

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { isKnown } from '../../units/known.js';
 import type { KeptOrder } from '../job-folder.js';
-import type { Signals } from './signals.js';
 
 /** What `plimsoll run` on a node is started with. */
 export interface SupervisedRun {
@@ -80,4 +79,34 @@ export function localHome(
     if (!existsSync(path) || statSync(path).uid !== uid) throw error;
   }
   return path;
+}
+
+/** Requests to end that reach this process. */
+interface Signals {
+  readonly wasAsked: boolean;
+  forwardTo(child: ChildProcess): void;
+  release(): void;
+}
+
+/** A cluster signals all processes of a job; ours waits for its supervisor to end the program. */
+export function heedSignals(): Signals {
+  let wasAsked = false;
+  let current: ChildProcess | undefined;
+  const heed = () => {
+    wasAsked = true;
+    current?.kill('SIGTERM');
+  };
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, heed);
+  return {
+    get wasAsked() {
+      return wasAsked;
+    },
+    forwardTo(child) {
+      current = child;
+      if (wasAsked) child.kill('SIGTERM');
+    },
+    release() {
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.off(signal, heed);
+    },
+  };
 }

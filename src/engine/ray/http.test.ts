@@ -1,9 +1,8 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { rayAddress } from './address.js';
-import { rayHttp } from './http.js';
-import { readVersion } from './version.js';
+import { rayAddress, rayHttp } from './http.js';
+import { readVersion } from './submission.js';
 
 let server: Server | undefined;
 afterEach(() => {

@@ -1,28 +1,25 @@
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
-import type { ClusterEngine, ClusterJob } from '../cluster.js';
+import type { ClusterAttempt, ClusterEngine, ClusterJob, ClusterState } from '../cluster.js';
 import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
 import { runningMs } from '../job-folder.js';
+import { objectIn, textIn } from '../json-values.js';
 import { measuredFolder } from '../measured-peaks.js';
 import type { RayHttp } from './http.js';
 import {
   newRayFolder,
   type RayAttempt,
+  type RayEnd,
   type RayJobFolder,
   type RayOrder,
   rayFolders,
+  rayOptions,
 } from './job-folder.js';
-import { jobView } from './job-view.js';
-import { type RayNode, readNodes } from './nodes.js';
-import { type RaySettings, rayOffers } from './offers.js';
-import { rayOptions } from './options.js';
-import { type RayJob, rayJobIn, rayJobsIn } from './ray-jobs.js';
-import { RayLogs } from './ray-logs.js';
-import { rayRequest } from './request.js';
-import { type Standing, standingOf } from './standing.js';
-import { submissionOf, submitToRay } from './submission.js';
-import { readVersion } from './version.js';
+import { type RayNode, type RaySettings, rayOffers, readNodes } from './nodes.js';
+import { isLost, isOverdue, type RayJob, rayJobIn, rayJobsIn } from './ray-jobs.js';
+import { type RayRequest, rayRequest } from './request.js';
+import { readVersion, submissionOf, submitToRay } from './submission.js';
 
 export interface RayEngineOptions {
   /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */
@@ -267,4 +264,184 @@ function addressesFor(address: string, nodes: readonly RayNode[]): readonly stri
   const heads = nodes.filter(({ isHead, ip }) => isHead && ip !== '').map(({ ip }) => ip);
   const ports = new Set([port || '8265', '8265']);
   return [address, ...heads.flatMap((ip) => [...ports].map((own) => `http://${ip}:${own}`))];
+}
+
+/** More than this is answered in several pieces. */
+const maxPieceBytes = 8 * 1024 * 1024;
+
+/**
+ * What attempts printed, through Ray. A log is lost with its node: what was seen of it before stays,
+ * so that a reader who follows it loses no bytes of the next attempt.
+ */
+class RayLogs {
+  readonly #http: RayHttp;
+  readonly #seen = new Map<string, Buffer>();
+
+  constructor(http: RayHttp) {
+    this.#http = http;
+  }
+
+  /** From this byte on, of all attempts in a row. */
+  async read(ids: readonly string[], from: number): Promise<Buffer> {
+    const pieces: Buffer[] = [];
+    let skip = from;
+    let room = maxPieceBytes;
+    for (const id of ids) {
+      const log = await this.#log(id);
+      const piece = log.subarray(skip, skip + room);
+      pieces.push(piece);
+      room -= piece.length;
+      skip = Math.max(0, skip - log.length);
+    }
+    return Buffer.concat(pieces);
+  }
+
+  async #log(id: string): Promise<Buffer> {
+    const before = this.#seen.get(id) ?? Buffer.alloc(0);
+    let answer: unknown;
+    try {
+      answer = await this.#http.get(`/api/jobs/${id}/logs`);
+    } catch (error) {
+      // A node that is gone, or one that has not begun: Ray answers with an error.
+      if (error instanceof Error && 'code' in error && error.code === 'ray-refused') return before;
+      throw error;
+    }
+    const log = Buffer.from(textIn(objectIn(answer)['logs']));
+    if (log.length < before.length) return before;
+    this.#seen.set(id, log);
+    return log;
+  }
+}
+
+/** What is known of the last attempt of a job. */
+export interface AttemptFacts {
+  readonly attempt: RayAttempt;
+  readonly end: RayEnd | undefined;
+  /** Undefined where Ray does not know it. */
+  readonly job: RayJob | undefined;
+  readonly isCancelled: boolean;
+  /** A node said a moment ago that it runs the job. */
+  readonly mayRun: boolean;
+  /** Of Ray, now. */
+  readonly session: string;
+}
+
+/** Where it stands, and what is to be done about it. */
+interface Standing {
+  readonly state: ClusterState;
+  readonly why: string;
+  /**
+   * `send`: it was decided and never sent; `again`: Ray lost it; `keep`: Ray alone knows how it ended,
+   * and may forget it.
+   */
+  readonly todo: 'nothing' | 'send' | 'again' | 'keep';
+}
+
+/** After so many losses something else is wrong. */
+export const maxRestarts = 20;
+
+/** Where the last attempt of a job stands. Only what surely runs nowhere is submitted again. */
+export function standingOf(facts: AttemptFacts): Standing {
+  const { end, job, isCancelled } = facts;
+  if (end !== undefined) return ended(end, isCancelled);
+  if (job === undefined) return isCancelled ? is('cancelled') : unseen(facts);
+  const { status, message } = job;
+  if (status === 'PENDING') return isCancelled ? is('cancelled') : is('waiting', message);
+  if (status === 'RUNNING') return is('running');
+  if (status === 'SUCCEEDED') return is('succeeded', '', 'keep');
+  if (status === 'STOPPED') return is('cancelled', '', 'keep');
+  if (status !== 'FAILED') return is('unknown', `Ray: ${status}`);
+  if (!isLost(job)) return is('failed', `Ray: ${message}`, 'keep');
+  return isCancelled ? is('cancelled', '', 'keep') : lost(facts, job);
+}
+
+function lost({ mayRun, attempt }: AttemptFacts, job: RayJob): Standing {
+  const why = `Ray gave it up (${job.errorType || job.message})`;
+  if (mayRun) return is('running', `${why}; its node runs it, or was heard a minute ago`);
+  if (attempt.restart >= maxRestarts && !isOverdue(job)) return is('failed', why, 'keep');
+  return is('waiting', `${why}: submitted again`, 'again');
+}
+
+function unseen({ attempt, mayRun, session }: AttemptFacts): Standing {
+  if (!isKnown(attempt.session)) {
+    if (attempt.number === 1 && attempt.restart === 0) {
+      return is('unknown', 'the answer of Ray was never seen');
+    }
+    if (mayRun) return is('running', 'out of memory: Ray is asked for more');
+    return is('waiting', '', 'send');
+  }
+  if (attempt.session === session) {
+    return is('unknown', 'Ray no longer knows it, and it left no result');
+  }
+  if (mayRun)
+    return is('running', "Ray's head was restarted; its node reported within the last minute");
+  return is('waiting', "Ray's head was restarted: submitted again", 'again');
+}
+
+function ended(end: RayEnd, isCancelled: boolean): Standing {
+  if (end.outcome === 'succeeded') return is('succeeded');
+  if (isCancelled || end.outcome === 'cancelled') return is('cancelled');
+  const by = end.rayState === '' ? '' : ` (Ray: ${end.rayState})`;
+  const code = isKnown(end.exitCode) ? `exit code ${end.exitCode}` : 'exit code unknown';
+  return is('failed', `${end.outOfMemory ? 'out of memory' : code}${by}`);
+}
+
+function is(state: ClusterState, why = '', todo: Standing['todo'] = 'nothing'): Standing {
+  return { state, why, todo };
+}
+
+/** A job as its files and Ray tell together. */
+function jobView(
+  folder: RayJobFolder,
+  order: RayOrder,
+  { state, why }: Pick<Standing, 'state' | 'why'>,
+  node: string | undefined,
+): ClusterJob {
+  const attempts = folder.attempts('all');
+  const ends = attempts.map(({ number }) => folder.end('all', number));
+  return {
+    engine: 'ray',
+    id: folder.id,
+    name: order.name,
+    command: order.command,
+    state,
+    why,
+    gpus: order.gpus,
+    needBytes: order.needBytes,
+    basis: order.basis,
+    nodes: node ?? ends.at(-1)?.node ?? '',
+    submittedAt: order.submittedAt,
+    attempts: attempts.map((attempt, index) => attemptView(folder, attempt, ends[index])),
+    notes: attempts.at(-1)?.request.notes ?? [],
+    tasks: null,
+  };
+}
+
+function attemptView(
+  folder: RayJobFolder,
+  attempt: RayAttempt,
+  end: RayEnd | undefined,
+): ClusterAttempt {
+  const { limitBytes } = attempt.request;
+  return {
+    number: attempt.number,
+    clusterId: folder.idOf(attempt),
+    request: askedWords(attempt.request),
+    reservedBytes: typeof limitBytes === 'number' ? limitBytes : 'unknown',
+    peakBytes: end?.peakBytes ?? 'unknown',
+    outOfMemory: end?.outOfMemory ?? false,
+    exitCode: end?.exitCode ?? 'unknown',
+  };
+}
+
+/** In Ray's words. */
+function askedWords({ numGpus, memoryBytes, numCpus, resources, labels }: RayRequest): string {
+  const kinds = [...Object.keys(resources), ...Object.values(labels)];
+  const parts = [
+    ...(numGpus === 0 ? [] : [`num_gpus=${numGpus}`]),
+    ...(memoryBytes === 0 ? [] : [`memory=${memoryBytes}`]),
+    ...(numCpus === 0 ? [] : [`num_cpus=${numCpus}`]),
+    ...kinds,
+  ];
+  return parts.join(' ');
 }

@@ -2,9 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { GiB, MiB } from '../../units/bytes.js';
-import type { RayNode } from './nodes.js';
-import { rayOffers } from './offers.js';
-import { rayOptions } from './options.js';
+import { rayOptions } from './job-folder.js';
+import { type RayNode, rayOffers } from './nodes.js';
 import { rayRequest, shareOf } from './request.js';
 
 const node = (change: Partial<RayNode>): RayNode => ({

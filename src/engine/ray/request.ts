@@ -1,8 +1,7 @@
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { noSuchGpus, tooLarge } from '../no-room.js';
-import { typeLabel } from './nodes.js';
-import type { RayOffer } from './offers.js';
+import { noSuchGpus, tooLarge } from '../job-failures.js';
+import { type RayOffer, typeLabel } from './nodes.js';
 
 /** Ray counts our own process on the node to the job's memory, too. */
 const supervisorBytes = 256 * MiB;

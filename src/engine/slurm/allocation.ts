@@ -2,7 +2,10 @@ import type { Discovery } from '../../device/discover.js';
 import type { Device, MemoryReading } from '../../device/types.js';
 import { visibleGpus } from '../../device/visible-gpus.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
-import { isKnown } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { objectsIn } from '../json-values.js';
+import type { SlurmCommand } from './commands.js';
+import { numberIn, slurmDocument } from './values.js';
 
 /** What Slurm gave to the job that we run in. */
 export interface Allocation {
@@ -103,4 +106,22 @@ function allocationWords({ jobId, memoryBytes }: Allocation, devices: readonly D
   const gpus = devices.filter(({ info }) => info.kind === 'gpu').map(({ info }) => info.id);
   const memory = memoryBytes === 'none' ? 'the host' : `${formatBytes(memoryBytes)} of the host`;
   return `Inside job ${jobId} of Slurm: only ${[...gpus, memory].join(', ')} are used.`;
+}
+
+/** Seconds until the allocation ends; `unknown` where it has no limit or Slurm does not answer. */
+export async function secondsLeftOf(
+  jobId: string,
+  run: SlurmCommand,
+  nowMs: number,
+): Promise<Known<number>> {
+  try {
+    const text = await run('squeue', ['--json', `--jobs=${jobId}`]);
+    const [job = {}] = objectsIn(slurmDocument(text, 'squeue')['jobs']);
+    const [limit, end] = [numberIn(job['time_limit']), numberIn(job['end_time'])];
+    // Without a limit Slurm writes an end in a year, none, or one that has passed.
+    const left = end === 'unknown' ? 0 : end - nowMs / 1000;
+    return limit === 'unknown' || left <= 0 ? 'unknown' : left;
+  } catch {
+    return 'unknown';
+  }
 }

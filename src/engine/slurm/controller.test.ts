@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readController, wasLost } from './controller.js';
+import { readController, wasLost } from './resubmit-lost.js';
 
 describe('readController', () => {
   const of = (text: string) => readController(async () => text);

@@ -15,8 +15,8 @@ import {
   type KeptOrder,
   newJobPath,
   type Task,
+  writeOnce,
 } from '../job-folder.js';
-import { writeOnce } from '../whole-files.js';
 import type { SlurmRequest } from './request.js';
 
 export interface SlurmOrder extends KeptOrder {

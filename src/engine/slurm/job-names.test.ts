@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { claimName, keyOfName } from './job-names.js';
+import { claimName, keyOfName } from './slurm-engine.js';
 
 let home: string;
 beforeEach(() => {

@@ -3,7 +3,7 @@ import { Failure } from '../../failure.js';
 import { isKnown } from '../../units/known.js';
 import type { Task } from '../job-folder.js';
 import { type NodeEdges, readReport, runAttempt } from '../node/run-attempt.js';
-import { heedSignals } from '../node/signals.js';
+import { heedSignals } from '../node/supervise-run.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder } from './job-folder.js';
 import { readJobs } from './job-states.js';
@@ -140,4 +140,17 @@ function notOurs(path: string): Failure {
     fact: `This command is for jobs of Slurm that plimsoll submitted; ${path} is not one, or SLURM_JOB_ID is not set.`,
     next: 'Submit jobs with: plimsoll submit --engine slurm -- python train.py',
   });
+}
+
+/** Variables of a job that must not reach the next one: Slurm sets them anew. */
+const ofThisJob =
+  /^(SLURM_|SLURMD_|SBATCH_|SRUN_|PMI|CUDA_VISIBLE_DEVICES$|ROCR_VISIBLE_DEVICES$|GPU_DEVICE_ORDINAL$|ZE_AFFINITY_MASK$|TMPDIR$)/;
+
+/** The environment in which a job submits its successor. */
+export function environmentOfSuccessor(
+  environment: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string | undefined>> {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => name === 'SLURM_CONF' || !ofThisJob.test(name)),
+  );
 }

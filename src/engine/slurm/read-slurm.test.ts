@@ -6,9 +6,8 @@ import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 import { clusterStates } from '../cluster.js';
-import { parseGres } from './gres.js';
 import { clusterState, readJobs, reasonWords } from './job-states.js';
-import { readNodes } from './nodes.js';
+import { parseGres, readNodes } from './nodes.js';
 import { numberIn, slurmDocument, wordsIn } from './values.js';
 
 const document = (name: string) =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { endForTests } from './job-for-tests.js';
-import { releaseHeld } from './release-held.js';
+import { releaseHeld } from './slurm-engine.js';
 
 const held: Parameters<typeof releaseHeld>[1][number] = {
   id: '7',

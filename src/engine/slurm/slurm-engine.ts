@@ -1,7 +1,11 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
+import { readOwnDocument } from '../../files/own-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import { KiB } from '../../units/bytes.js';
 import {
   type ClusterDevice,
   type ClusterEngine,
@@ -10,11 +14,10 @@ import {
   hasClusterEnded,
 } from '../cluster.js';
 import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
-import type { Task } from '../job-folder.js';
+import { type Task, writeOnce } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
 import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
-import { readController, type SlurmController } from './controller.js';
 import type { SlurmSettings } from './gpu-types.js';
 import {
   jobFolders,
@@ -23,14 +26,18 @@ import {
   type SlurmJobFolder,
   type SlurmOrder,
 } from './job-folder.js';
-import { claimName, keyOfName } from './job-names.js';
 import { readJobs, type SlurmJob } from './job-states.js';
 import { jobView, nameOf, type Standings, slurmJobOf } from './job-view.js';
 import { readCluster } from './open-cluster.js';
-import { releaseHeld } from './release-held.js';
 import { slurmRequest } from './request.js';
-import { isToBeRepeated, resubmitLost } from './resubmit-lost.js';
+import {
+  isToBeRepeated,
+  readController,
+  resubmitLost,
+  type SlurmController,
+} from './resubmit-lost.js';
 import { attemptOf, scriptOf, submitAttempt } from './submit-attempt.js';
+import { silentMs } from './turns.js';
 import { slurmDocument } from './values.js';
 
 export interface SlurmEngineOptions {
@@ -286,4 +293,51 @@ function readFrom(paths: readonly string[], from: number): Buffer {
     }
   }
   return Buffer.concat(pieces);
+}
+
+/**
+ * Slurm holds a job whose launch failed; it may go on. One that has ended may not: a controller that
+ * was killed and comes back with an older state launches it a second time. While a node still runs it,
+ * it stays held.
+ */
+export async function releaseHeld(
+  folder: Pick<SlurmJobFolder, 'key' | 'end' | 'mayBeRunning'>,
+  slurm: readonly Pick<SlurmJob, 'id' | 'comment' | 'arrayTask' | 'isHeldAfterLaunch'>[],
+  run: SlurmCommand,
+): Promise<void> {
+  for (const job of slurm) {
+    const attempt = job.isHeldAfterLaunch ? attemptOf(folder.key, job) : undefined;
+    if (attempt === undefined) continue;
+    const { task, number } = attempt;
+    if (folder.end(task, number) !== undefined) await run('scancel', [job.id]);
+    else if (!folder.mayBeRunning(task, number, silentMs))
+      await run('scontrol', ['release', job.id]);
+  }
+}
+
+/** A key and nothing else. */
+const maxBytes = 4 * KiB;
+
+/**
+ * What a person calls a job: Slurm's number of it. A controller that lost its last seconds, or
+ * whose state was removed, uses numbers a second time; the second job of a number has `-2` after it.
+ *
+ * @example
+ * claimName(home, '17', key); // '17'
+ * claimName(home, '17', otherKey); // '17-2'
+ */
+export function claimName(home: string, slurmId: string, key: string): string {
+  const folder = join(home, 'slurm', 'names');
+  makeFolder(folder, 0o700);
+  for (let copy = 1; ; copy++) {
+    const name = copy === 1 ? slurmId : `${slurmId}-${copy}`;
+    if (writeOnce(join(folder, name), { schema: 1, key })) return name;
+  }
+}
+
+/** The key of the job that has this name; undefined where none has it. */
+export function keyOfName(home: string, name: string): string | undefined {
+  if (!/^\d{1,12}(-\d{1,6})?$/.test(name)) return undefined;
+  const document = readOwnDocument(join(home, 'slurm', 'names', name), { schema: 1, maxBytes });
+  return typeof document?.['key'] === 'string' ? document['key'] : undefined;
 }

@@ -1,14 +1,7 @@
+import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
-import {
-  divisions,
-  flag,
-  mebibytes,
-  refuseConf,
-  share,
-  withoutEffect,
-} from './alloc-conf-values.js';
-import { type AllocatorSettings, defaultSettings } from './settings.js';
-import { smallestOwnSegment } from './sizes.js';
+import { type AllocatorSettings, defaultSettings, isPowerOfTwo } from './settings.js';
+import { roundupIntervals, smallestOwnSegment } from './sizes.js';
 
 /** What a `PYTORCH_CUDA_ALLOC_CONF` says. */
 export interface AllocConf {
@@ -110,4 +103,116 @@ function splitOptions(text: string): [string, string][] {
     options.push([match[1] ?? '', match[2] ?? '']);
   }
   return options;
+}
+
+/** Keeps a size in bytes exact; no device comes near. */
+const maxMebibytes = 2 ** 30;
+/** PyTorch's own bound. */
+const maxRegisterThreads = 128;
+
+/** Options that do not change what is reserved on the device, each with what PyTorch asks of it. */
+const withoutEffect: ReadonlyMap<string, (key: string, value: string) => unknown> = new Map([
+  ['graph_capture_record_stream_reuse', flag],
+  ['pinned_max_cached_size_mb', count],
+  ['pinned_max_round_threshold_mb', count],
+  ['pinned_num_register_threads', registerThreads],
+  ['pinned_reserve_segment_size_mb', count],
+  ['pinned_use_background_threads', flag],
+  ['pinned_use_cuda_host_register', flag],
+  ['pinned_use_hip_host_register', flag],
+  ['release_lock_on_cudamalloc', flag],
+  ['release_lock_on_hipmalloc', flag],
+]);
+
+/** A size in MiB, as bytes. */
+function mebibytes(key: string, value: string, least: number): number {
+  const megabytes = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(megabytes >= least && megabytes <= maxMebibytes)) {
+    refuseConf(`${key} must be a whole number, at least ${least}.`);
+  }
+  return megabytes * MiB;
+}
+
+/** A number between 0 and 1. */
+function share(key: string, value: string, ends: 'with-ends' | 'without-ends'): number {
+  const isNumber = /^(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?$/.test(value);
+  const number = isNumber ? Number(value) : Number.NaN;
+  const between = ends === 'with-ends' ? number >= 0 && number <= 1 : number > 0 && number < 1;
+  if (!between) {
+    const which = ends === 'with-ends' ? 'from 0 to 1' : 'between 0 and 1, without them';
+    refuseConf(`${key} must be a number ${which}.`);
+  }
+  return number;
+}
+
+function flag(key: string, value: string): boolean {
+  if (value !== 'True' && value !== 'False') refuseConf(`${key} must be True or False.`);
+  return value === 'True';
+}
+
+function count(key: string, value: string): void {
+  if (!(wholeNumber(value) > 0)) refuseConf(`${key} must be a whole number above 0.`);
+}
+
+function registerThreads(key: string, value: string): void {
+  const threads = wholeNumber(value);
+  if (isPowerOfTwo(threads) && threads <= maxRegisterThreads) return;
+  refuseConf(`${key} must be a power of two, at most ${maxRegisterThreads}.`);
+}
+
+/** One number for all sizes, or a list `[256:1,512:2,>:4]` by size in MiB. */
+function divisions(value: string): number[] {
+  if (!value.startsWith('[')) {
+    const steps = wholeNumber(value);
+    if (!isPowerOfTwo(steps)) refuseConf('roundup_power2_divisions must be a power of two.');
+    return Array.from({ length: roundupIntervals }, () => steps);
+  }
+  const table = Array.from({ length: roundupIntervals }, () => 0);
+  const list = value.slice(1, -1).replace(/,$/, '');
+  let last: number | undefined;
+  for (const entry of list === '' ? [] : list.split(',')) {
+    const [size = '', steps = '', more] = entry.split(':');
+    const parts = wholeNumber(steps);
+    if (more !== undefined || !(parts === 0 || isPowerOfTwo(parts))) refuseDivisions(entry);
+    if (size === '>') {
+      table.fill(parts, (last ?? 0) + 1);
+      continue;
+    }
+    const megabytes = wholeNumber(size);
+    if (!isPowerOfTwo(megabytes)) refuseDivisions(entry);
+    const at = Math.min(Math.log2(megabytes), roundupIntervals - 1);
+    // The first entry also holds for everything smaller.
+    if (last === undefined) table.fill(parts, 0, at);
+    table[at] = parts;
+    last = at;
+  }
+  return table;
+}
+
+function wholeNumber(text: string): number {
+  return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function refuseDivisions(entry: string): never {
+  refuseConf(`"${entry}" in roundup_power2_divisions is not a pair of powers of two.`);
+}
+
+/** A value that PyTorch would refuse. */
+export class BadAllocConf extends Failure {
+  /** What is wrong with it, in a sentence. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super({
+      kind: 'input',
+      code: 'bad-alloc-conf',
+      fact: `PYTORCH_CUDA_ALLOC_CONF cannot be used: ${problem}`,
+      next: 'Write it like "expandable_segments:True,garbage_collection_threshold:0.8".',
+    });
+    this.problem = problem;
+  }
+}
+
+function refuseConf(problem: string): never {
+  throw new BadAllocConf(problem);
 }

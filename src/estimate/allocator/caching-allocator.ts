@@ -1,14 +1,12 @@
+import { Failure } from '../../failure.js';
 import { type AddressSpace, addressSpaceFor } from './address-space.js';
 import type { AllocatorStats, OutOfMemory } from './answers.js';
-import { AwaitedFrees } from './awaited-frees.js';
-import { allocatedMark, awaitedMark, BlockTable, none } from './block-table.js';
+import { allocatedMark, awaitedMark, BlockTable, none, unmappedMark } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeSet } from './free-set.js';
 import { Pools } from './pools.js';
-import { refuseFree, refuseRequest } from './refusals.js';
 import { Release } from './release.js';
-import { type SegmentView, viewSegments } from './segment-view.js';
 import { type AllocatorSettings, checkSettings, defaultSettings } from './settings.js';
 import { blockSizeFor, blockStep, largestRequest, largestSmall, segmentSizeFor } from './sizes.js';
 
@@ -291,4 +289,117 @@ export class CachingAllocator {
     }
     return bytes;
   }
+}
+
+/**
+ * Blocks that another stream works on (`record_stream`). Once freed they count as free to the program,
+ * and stay out of use until that stream's work is done, in the order in which they were freed.
+ */
+export class AwaitedFrees {
+  readonly #used = new Set<number>();
+  readonly #waiting: number[] = [];
+  /** How many were ever freed and are done: places count from the first free on. */
+  #done = 0;
+  #from = 0;
+
+  /** `other`: one whose state it begins with. */
+  constructor(other?: AwaitedFrees) {
+    if (other === undefined) return;
+    for (const handle of other.#used) this.#used.add(handle);
+    this.#waiting.push(...other.#waiting);
+    this.#done = other.#done;
+    this.#from = other.#from;
+  }
+
+  use(handle: number): void {
+    this.#used.add(handle);
+  }
+
+  /** Whether a block that is freed now has to wait. */
+  takes(handle: number): boolean {
+    if (this.#used.size === 0 || !this.#used.delete(handle)) return false;
+    this.#waiting.push(handle);
+    return true;
+  }
+
+  /** Gives out, in order, what is done once the first `count` of all such frees are. */
+  *finish(count: number): Generator<number> {
+    while (this.#done < count && this.#from < this.#waiting.length) {
+      const handle = this.#waiting[this.#from] ?? 0;
+      this.#from += 1;
+      this.#done += 1;
+      yield handle;
+    }
+    if (this.#from === this.#waiting.length) {
+      this.#waiting.length = 0;
+      this.#from = 0;
+    }
+  }
+}
+
+function refuseRequest(bytes: number): never {
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-request-size',
+    fact: `${bytes} bytes cannot be asked of the allocator.`,
+    next: 'Ask for 1 byte to 1 PiB; leave empty tensors out.',
+  });
+}
+
+function refuseFree(handle: number): never {
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-free',
+    fact: `Block ${handle} is not allocated.`,
+    next: 'Free each block once.',
+  });
+}
+
+interface BlockView {
+  readonly address: number;
+  readonly bytes: number;
+  readonly state: 'allocated' | 'free' | 'unmapped';
+}
+
+interface SegmentView {
+  readonly address: number;
+  /** Memory behind it; address space without memory does not count. */
+  readonly bytes: number;
+  readonly pool: 'small' | 'large';
+  readonly expandable: boolean;
+  readonly blocks: readonly BlockView[];
+}
+
+/** Every segment with its blocks, by address. */
+function viewSegments(table: BlockTable, pools: Pools): SegmentView[] {
+  const views: SegmentView[] = [];
+  for (let block = 0; block < table.extent; block += 1) {
+    const live = (table.size[block] ?? 0) > 0;
+    if (!live || table.previous[block] !== none) continue;
+    views.push(viewOne(table, pools, block));
+  }
+  return views.toSorted((a, b) => a.address - b.address);
+}
+
+function viewOne(table: BlockTable, pools: Pools, first: number): SegmentView {
+  const blocks: BlockView[] = [];
+  let bytes = 0;
+  for (let block = first; block !== none; block = table.next[block] ?? 0) {
+    const mark = table.marks[block] ?? 0;
+    const size = table.size[block] ?? 0;
+    if (mark !== unmappedMark) bytes += size;
+    blocks.push({ address: table.address[block] ?? 0, bytes: size, state: stateOf(mark) });
+  }
+  return {
+    address: table.address[first] ?? 0,
+    bytes,
+    pool: pools.poolAt(table.set[first] ?? 0).small ? 'small' : 'large',
+    expandable: table.expandable[first] !== none,
+    blocks,
+  };
+}
+
+function stateOf(mark: number): BlockView['state'] {
+  if (mark === allocatedMark) return 'allocated';
+  return mark === unmappedMark ? 'unmapped' : 'free';
 }

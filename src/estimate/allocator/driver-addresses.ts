@@ -1,6 +1,4 @@
 import { MiB } from '../../units/bytes.js';
-import { AddressRegion, type Gap } from './address-region.js';
-import { SizedList } from './sized-list.js';
 import { roundUp, segmentStep, smallSegment } from './sizes.js';
 
 /** The driver asks the kernel for address space in multiples of this. */
@@ -185,5 +183,184 @@ export class DriverAddresses {
     if (above.gap !== undefined) this.#gaps.remove(above.gap);
     above.gap = size > 0 ? { order: above.start, size, above } : undefined;
     if (above.gap !== undefined) this.#gaps.add(above.gap);
+  }
+}
+
+/** Something with a place in an order and a size. Its order never changes. */
+export interface Sized {
+  readonly order: number;
+  size: number;
+}
+
+interface Chunk<T> {
+  readonly entries: T[];
+  /** No entry is larger. */
+  largest: number;
+}
+
+/** Chunks are looked at one by one, their entries too: about as many of one as of the other. */
+const maxEntries = 128;
+
+/** Entries in an order, where the last that is large enough is found without looking at each. */
+export class SizedList<T extends Sized> {
+  readonly #chunks: Chunk<T>[] = [];
+
+  /** The same list of copies of its entries, which have the same order and size. */
+  copy(copyOf: (entry: T) => T): SizedList<T> {
+    const made = new SizedList<T>();
+    for (const { entries, largest } of this.#chunks) {
+      made.#chunks.push({ entries: entries.map(copyOf), largest });
+    }
+    return made;
+  }
+
+  add(entry: T): void {
+    const number = Math.max(0, this.#chunkFor(entry.order));
+    const chunk = this.#chunks[number];
+    if (chunk === undefined) {
+      this.#chunks.push({ entries: [entry], largest: entry.size });
+      return;
+    }
+    const { entries } = chunk;
+    entries.splice(placeIn(entries, entry.order), 0, entry);
+    chunk.largest = Math.max(chunk.largest, entry.size);
+    if (entries.length < maxEntries) return;
+    const upper = entries.splice(entries.length >>> 1);
+    this.#chunks.splice(number + 1, 0, { entries: upper, largest: largestOf(upper) });
+    chunk.largest = largestOf(entries);
+  }
+
+  remove(entry: T): void {
+    const number = this.#chunkFor(entry.order);
+    const chunk = this.#chunks[number];
+    if (chunk === undefined) return;
+    chunk.entries.splice(placeIn(chunk.entries, entry.order), 1);
+    if (chunk.entries.length === 0) this.#chunks.splice(number, 1);
+    else if (chunk.largest === entry.size) chunk.largest = largestOf(chunk.entries);
+  }
+
+  resize(entry: T, size: number): void {
+    const before = entry.size;
+    if (before === size) return;
+    entry.size = size;
+    const chunk = this.#chunks[this.#chunkFor(entry.order)];
+    if (chunk === undefined) return;
+    if (size > chunk.largest) chunk.largest = size;
+    else if (before === chunk.largest) chunk.largest = largestOf(chunk.entries);
+  }
+
+  /** The last in the order with at least this size. */
+  lastOf(size: number): T | undefined {
+    return this.#chunks
+      .findLast(({ largest }) => largest >= size)
+      ?.entries.findLast((entry) => entry.size >= size);
+  }
+
+  /** The last chunk that starts at or before it; -1 where all start later. */
+  #chunkFor(order: number): number {
+    let low = 0;
+    let high = this.#chunks.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#chunks[middle]?.entries[0]?.order ?? 0) <= order) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}
+
+function placeIn(entries: readonly Sized[], order: number): number {
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((entries[middle]?.order ?? 0) < order) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function largestOf(entries: readonly Sized[]): number {
+  return entries.reduce((most, { size }) => Math.max(most, size), 0);
+}
+
+interface Hole {
+  start: number;
+  bytes: number;
+}
+
+/** Free address space below a region, down to the next one. */
+interface Gap extends Sized {
+  readonly above: AddressRegion;
+}
+
+/** One stretch of address space that the driver holds, and what of it is free. */
+export class AddressRegion implements Sized {
+  readonly start: number;
+  readonly bytes: number;
+  /** Its age: regions made later have a higher number. */
+  readonly order: number;
+  /** Its largest hole, as its list knows it. */
+  size = 0;
+  /** The next regions by address, and the gap to the lower one where there is any. */
+  above: AddressRegion | undefined;
+  below: AddressRegion | undefined;
+  gap: Gap | undefined;
+  readonly #lasting: boolean;
+  /** By address; no two touch. */
+  readonly #holes: Hole[] = [];
+
+  /** All of it is in use. `lasting`: made when the driver started, stays when it is empty. */
+  constructor(start: number, bytes: number, lasting: boolean, order: number) {
+    this.order = order;
+    this.start = start;
+    this.bytes = bytes;
+    this.#lasting = lasting;
+  }
+
+  /** The same region, of which the same is free; it has no neighbours yet. */
+  copy(): AddressRegion {
+    const made = new AddressRegion(this.start, this.bytes, this.#lasting, this.order);
+    made.size = this.size;
+    for (const hole of this.#holes) made.#holes.push({ ...hole });
+    return made;
+  }
+
+  /** Nothing is in use, and it may go. */
+  get isEmpty(): boolean {
+    return !this.#lasting && this.#holes[0]?.bytes === this.bytes;
+  }
+
+  largestHole(): number {
+    return this.#holes.reduce((most, { bytes }) => Math.max(most, bytes), 0);
+  }
+
+  /** Takes the start of the smallest hole that is large enough. */
+  take(bytes: number): number {
+    let best: Hole | undefined;
+    for (const hole of this.#holes) {
+      if (hole.bytes >= bytes && hole.bytes < (best?.bytes ?? Infinity)) best = hole;
+    }
+    if (best === undefined) throw new RangeError(`No hole has ${bytes} bytes.`);
+    const { start } = best;
+    best.start += bytes;
+    best.bytes -= bytes;
+    if (best.bytes === 0) this.#holes.splice(this.#holes.indexOf(best), 1);
+    return start;
+  }
+
+  /** Frees a range. */
+  give(start: number, bytes: number): void {
+    const holes = this.#holes;
+    const found = holes.findIndex((hole) => hole.start > start);
+    const place = found === -1 ? holes.length : found;
+    const before = holes[place - 1];
+    const after = holes[place];
+    const joinsBefore = before !== undefined && before.start + before.bytes === start;
+    const joinsAfter = after !== undefined && start + bytes === after.start;
+    const hole = joinsBefore ? before : { start, bytes: 0 };
+    hole.bytes += bytes + (joinsAfter ? after.bytes : 0);
+    if (joinsAfter) holes.splice(place, 1);
+    if (!joinsBefore) holes.splice(place, 0, hole);
   }
 }

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
 import { replay } from '../trace/event-replay.js';
 import { EventStreamBuilder } from '../trace/event-stream.js';
-import { AwaitedFrees } from './awaited-frees.js';
-import { createAllocator } from './caching-allocator.js';
+import { AwaitedFrees, createAllocator } from './caching-allocator.js';
 
 function block(answer: unknown): number {
   if (typeof answer !== 'number') throw new Error('out of memory');

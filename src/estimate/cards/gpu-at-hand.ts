@@ -1,3 +1,4 @@
+import { type Device, DeviceLost, type DeviceSource } from '../../device/types.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { tracedGpu } from '../trace/traced-estimate.js';
 import type { Wording } from '../wording.js';
@@ -58,4 +59,26 @@ function inTable(
   // It is not there, or several could be meant.
   if (gpu === undefined || others.length > 0) return undefined;
   return isKnown(totalBytes) ? { ...gpu, capacityBytes: totalBytes } : gpu;
+}
+
+export type GpuHere = FoundGpu & { readonly source: DeviceSource };
+
+/** The GPUs among devices, in their order, with what each says of its size. */
+export function gpusAmong(devices: readonly Device[]): Promise<readonly GpuHere[]> {
+  const gpus = devices.filter(({ info }) => info.kind === 'gpu');
+  return Promise.all(
+    gpus.map(async (device) => {
+      const { id, name, source } = device.info;
+      return { id, name, source, totalBytes: await totalOf(device) };
+    }),
+  );
+}
+
+async function totalOf(device: Device): Promise<FoundGpu['totalBytes']> {
+  try {
+    return (await device.read()).totalBytes;
+  } catch (error) {
+    if (!(error instanceof DeviceLost)) throw error;
+    return 'unknown';
+  }
 }

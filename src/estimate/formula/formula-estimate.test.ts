@@ -10,7 +10,7 @@ import { findGpu } from '../cards/gpus.js';
 import { type Estimate, optimizers, precisions, type Workload } from '../types.js';
 import { callWording } from '../wording.js';
 import { formulaEstimate } from './formula-estimate.js';
-import { spreadOf } from './spread.js';
+import { spreadOf } from './known-estimate.js';
 
 type Config = Readonly<Record<string, unknown>>;
 

@@ -3,8 +3,12 @@ import { describeConfig } from '../../model/config/describe-config.js';
 import { findGpu } from '../cards/gpus.js';
 import type { EstimateTask } from '../estimate-work.js';
 import { NoFormula } from '../formula/no-formula.js';
-import { type EstimateThreads, estimateThreads } from './estimate-threads.js';
-import { answerOfError, readAnswer } from './messages.js';
+import {
+  answerOfError,
+  type EstimateThreads,
+  estimateThreads,
+  readAnswer,
+} from './estimate-threads.js';
 
 const model = describeConfig({ model_type: 'gpt2', n_layer: 2 }, 'config.json');
 if (model.family === 'unknown') throw new Error('GPT-2 is known');

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { Failure } from '../../failure.js';
+import { Failure, type FailureKind } from '../../failure.js';
 import type {
   AnyAnswer,
   AnyTask,
@@ -8,12 +8,11 @@ import type {
   LeastCapacityTask,
   ReadTask,
 } from '../estimate-work.js';
+import { NoFormula } from '../formula/no-formula.js';
 import type { LeastCapacity } from '../least-capacity.js';
 import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
 import { onWorkLimit, processSeconds, type WorkLimit } from '../work-limit.js';
-import { readAnswer, type ThreadAnswer } from './messages.js';
-import { onAbort } from './on-abort.js';
 
 export interface EstimateThreadsOptions {
   /** The program of a thread: it calls `answerTasks`. */
@@ -191,4 +190,64 @@ function tooMuch(mebibytes: number): Failure {
     fact: `The estimate took more than ${mebibytes} MiB of this process and was ended.`,
     next: 'Check the sizes and the layers in the config.',
   });
+}
+
+/** What a thread sends back. Classes do not survive the way, so errors are sent as their parts. */
+export type ThreadAnswer =
+  | { readonly kind: 'done'; readonly answer: AnyAnswer }
+  | {
+      readonly kind: 'failure';
+      readonly failure: {
+        readonly kind: FailureKind;
+        readonly code: string;
+        readonly fact: string;
+        readonly next: string;
+      };
+    }
+  | { readonly kind: 'no-formula'; readonly what: string }
+  | { readonly kind: 'error'; readonly message: string; readonly stack: string };
+
+export function answerOfError(error: unknown): ThreadAnswer {
+  if (error instanceof NoFormula) return { kind: 'no-formula', what: error.what };
+  if (error instanceof Failure) {
+    const { kind, code, fact, next } = error;
+    return { kind: 'failure', failure: { kind, code, fact, next } };
+  }
+  const { message, stack = '' } = error instanceof Error ? error : new Error(String(error));
+  return { kind: 'error', message, stack };
+}
+
+/** What was asked for, or the error as it was thrown in the thread. */
+export function readAnswer(answer: ThreadAnswer): AnyAnswer {
+  if (answer.kind === 'done') return answer.answer;
+  if (answer.kind === 'failure') throw new Failure(answer.failure);
+  if (answer.kind === 'no-formula') throw new NoFormula(answer.what);
+  throw Object.assign(new Error(answer.message), { stack: answer.stack });
+}
+
+const acts = new WeakMap<AbortSignal, Set<() => void>>();
+
+/**
+ * Does something when a signal aborts; answers how to forget it. Each signal has one listener of ours,
+ * however many tasks wait for it: a plan asks for dozens of estimates with one signal.
+ */
+export function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
+  if (signal === undefined) return () => {};
+  const known = acts.get(signal) ?? listen(signal);
+  const once = (): void => act();
+  known.add(once);
+  return () => void known.delete(once);
+}
+
+function listen(signal: AbortSignal): Set<() => void> {
+  const known = new Set<() => void>();
+  acts.set(signal, known);
+  signal.addEventListener(
+    'abort',
+    () => {
+      for (const act of known) act();
+    },
+    { once: true },
+  );
+  return known;
 }

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import { onAbort } from './on-abort.js';
+import { onAbort } from './estimate-threads.js';
 
 it('does what was asked for and not forgotten, with one listener for all', () => {
   const controller = new AbortController();

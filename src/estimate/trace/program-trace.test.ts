@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findGpu } from '../cards/gpus.js';
-import { type ProgramTraceOptions, programTrace } from './program-trace.js';
+import { type ProgramTraceOptions, programTrace } from '../program-estimate.js';
 
 let folder: string;
 beforeEach(() => {

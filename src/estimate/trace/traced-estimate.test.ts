@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
 import { findGpu } from '../cards/gpus.js';
 import { replay } from './event-replay.js';
+import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { readTrace } from './trace-file.js';
-import { tracedEstimate } from './traced-estimate.js';
+import { liveParts, otherRanks, PhaseWatch, tracedEstimate } from './traced-estimate.js';
 import { gpt2TraceText, pieces } from './traces-for-tests.js';
 
-const trace = await readTrace(pieces(gpt2TraceText()));
+const gpt2Trace = await readTrace(pieces(gpt2TraceText()));
 const h200 = findGpu('h200');
-const estimate = await tracedEstimate(trace, h200);
+const estimate = await tracedEstimate(gpt2Trace, h200);
 const { peak, interval, breakdown, notes } = estimate;
 const part = (name: string) => breakdown.find((one) => one.part === name)?.bytes ?? 0;
 
@@ -28,7 +29,7 @@ const small = (...events: readonly string[]) => withFooter('', ...events);
 
 describe('tracedEstimate', () => {
   it('answers the peaks of the replay, and adds the context of the card', () => {
-    const { peakAllocatedBytes, peakReservedBytes } = replay(trace.stream);
+    const { peakAllocatedBytes, peakReservedBytes } = replay(gpt2Trace.stream);
     expect(peak).toMatchObject({
       allocatedBytes: peakAllocatedBytes,
       reservedBytes: peakReservedBytes,
@@ -40,13 +41,13 @@ describe('tracedEstimate', () => {
 
   it('still succeeds with the least capacity', () => {
     const allowedBytes = peak.leastCapacityBytes - h200.context.bytes;
-    expect(replay(trace.stream, { allowedBytes }).outOfMemory).toBeUndefined();
+    expect(replay(gpt2Trace.stream, { allowedBytes }).outOfMemory).toBeUndefined();
   });
 
   it('gives an interval round the estimate, whatever the order of addresses', () => {
     expect(interval.confidence).toBe(0.95);
     for (const addresses of ['driver', 'fresh-driver', 'falling', 'rising'] as const) {
-      const { peakReservedBytes } = replay(trace.stream, { addresses });
+      const { peakReservedBytes } = replay(gpt2Trace.stream, { addresses });
       expect(interval.lowBytes).toBeLessThan(peakReservedBytes);
       expect(interval.highBytes).toBeGreaterThan(peakReservedBytes);
     }
@@ -98,22 +99,22 @@ describe('tracedEstimate', () => {
     expect(breakdown.every(({ bytes }) => bytes > 0)).toBe(true);
     // Each tensor is rounded up to 512 bytes, so a little more than the parameters themselves.
     for (const name of ['weights', 'gradients']) {
-      expect(part(name) / trace.parameterBytes).toBeCloseTo(1, 2);
+      expect(part(name) / gpt2Trace.parameterBytes).toBeCloseTo(1, 2);
     }
-    expect(part('optimizer') / trace.parameterBytes).toBeCloseTo(2, 2);
+    expect(part('optimizer') / gpt2Trace.parameterBytes).toBeCloseTo(2, 2);
     expect(part('context')).toBe(h200.context.bytes);
     expect(notes.join(' ')).toContain('630 to 762 MiB (measured)');
   });
 
   it('takes the workspace and the context of another card, and says whose kernels it counts', async () => {
     const t4 = findGpu('t4');
-    const there = await tracedEstimate(trace, t4);
+    const there = await tracedEstimate(gpt2Trace, t4);
     const workspace = there.breakdown.find((one) => one.part === 'workspace')?.bytes ?? 0;
     expect(part('workspace') - workspace).toBe(2 * (32 * MiB - t4.workspaceBytes));
     expect(there.peak.deviceBytes - there.peak.reservedBytes).toBe(t4.context.bytes);
     expect(there.notes.join(' ')).toContain('for the Tesla T4 they follow from its architecture');
     expect(notes.join(' ')).not.toContain('architecture');
-    const amd = await tracedEstimate(trace, findGpu('mi300x'));
+    const amd = await tracedEstimate(gpt2Trace, findGpu('mi300x'));
     expect(amd.notes.join(' ')).toContain('are those of the NVIDIA H200');
   });
 
@@ -153,5 +154,165 @@ describe('tracedEstimate', () => {
     expect(answer.peak.leastCapacityBytes).toBe(100 * MiB + h200.context.bytes);
     expect(answer.notes.join(' ')).toContain('Building the model takes more');
     expect(answer.notes).toContain('Routing is bounded.');
+  });
+});
+
+const names = ['', 'layers.0.mlp', 'layers.1.mlp', 'head', 'conv2d.3x3'];
+const partsTrace = await readTrace(
+  pieces(
+    [
+      '{"plimsoll":"trace","version":1,"torch":"2.11.0"}',
+      ...names.map((name, index) => JSON.stringify(['s', index, name])),
+      '["a",1,1000,0,0,"w"]',
+      '["a",2,1000,0,1,"x"]',
+      '["a",3,1000,0,2,"x"]',
+      '["a",4,512,0,2,"x"]',
+      '["a",5,4096,0,4,"x"]',
+      '["a",6,100,0,0,"b"]',
+      '["a",7,2048,0,3,"t"]',
+      '["a",8,9999,0,3,"x"]',
+      '["f",8]',
+      '["a",9,9999,0,3,"x"]',
+      '{"end":true,"parameters":1,"parameterBytes":4}',
+    ].join('\n'),
+  ),
+);
+// Two events come before those above: what every job caches at its start.
+const last = partsTrace.stream.kind.length - 2;
+const { bytes, modules } = liveParts(partsTrace, last);
+
+describe('liveParts', () => {
+  it('adds up what is live at that instant, in the blocks the allocator hands out', () => {
+    expect([...bytes]).toEqual([
+      ['weights', 1024],
+      ['activations', 1024 + 1024 + 512 + 4096 + 512],
+      ['temporary', 2048],
+    ]);
+  });
+
+  it('folds modules that differ in their numbers only, and says how many there were', () => {
+    expect(modules.get('activations')).toEqual([
+      { module: 'conv2d.3x3', count: 1, bytes: 4096 },
+      { module: 'layers.*.mlp', count: 2, bytes: 2560 },
+      { module: '', count: 1, bytes: 512 },
+    ]);
+    expect(modules.get('temporary')).toEqual([{ module: 'head', count: 1, bytes: 2048 }]);
+    expect(modules.has('weights')).toBe(false);
+  });
+});
+
+/** A rank whose first bucket is given back when the second step begins. */
+function rank(bucket: 'u' | 'g'): string {
+  const step = (number: number, id: number, given: readonly unknown[]) => [
+    ...given,
+    ['m', `step:${number}:forward`],
+    ['a', id, 200 * MiB, 0, 0, 'x'],
+    ['m', `step:${number}:backward`],
+    ['f', id],
+    ['m', `step:${number}:optimizer`],
+    ['m', `step:${number}:end`],
+  ];
+  const lines = [
+    { plimsoll: 'trace', version: 1, torch: '2.11.0', workload: { config: 'x' } },
+    ['s', 0, ''],
+    ['a', 1, 100 * MiB, 0, 0, bucket],
+    ['m', 'ready'],
+    ...step(1, 2, []),
+    ...step(2, 3, [
+      ['f', 1],
+      ['a', 4, 100 * MiB, 0, 0, bucket],
+    ]),
+    { end: true, parameters: 1, parameterBytes: 4, notes: [] },
+  ];
+  return `${lines.map((line) => JSON.stringify(line)).join('\n')}\n`;
+}
+
+describe('a rank whose memory is given back late', () => {
+  it.each(['u', 'g'] as const)('may hold the first bucket of DDP longer (%s)', async (bucket) => {
+    const trace = await readTrace(pieces(rank(bucket)));
+    const gpu = findGpu('h200');
+    const [usual = 0, ...late] = otherRanks(trace, gpu, { way: 'ddp', gpus: 2 });
+    expect(Math.max(...late) - usual).toBeGreaterThanOrEqual(100 * MiB);
+    expect(otherRanks(trace, gpu, { way: 'fsdp2', gpus: 2 }).length).toBe(1);
+  });
+
+  it('may have twice the buffers of DeepSpeed', async () => {
+    const trace = await readTrace(pieces(rank('u')));
+    const [usual = 0, twice = 0] = otherRanks(trace, findGpu('h200'), {
+      way: 'zero3',
+      gpus: 2,
+    });
+    expect(twice - usual).toBeGreaterThanOrEqual(100 * MiB);
+  });
+});
+
+function phasePeaks(stream: EventStream, watch = new PhaseWatch()) {
+  return watch.peaksOf(replay(stream, {}, watch.onMark).allocator);
+}
+
+describe('PhaseWatch', () => {
+  it('tells the highest figures of each phase, and which one makes the peak', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('phase:building');
+    builder.alloc(40 * MiB);
+    builder.mark('phase:steady steps');
+    const step = builder.alloc(100 * MiB);
+    builder.free(step);
+    builder.mark('phase:evaluation');
+    const evaluation = builder.alloc(60 * MiB);
+    builder.free(evaluation);
+    builder.mark('phase:steady steps');
+    builder.alloc(20 * MiB);
+    expect(phasePeaks(builder.finish())).toEqual([
+      {
+        phase: 'building',
+        allocatedBytes: 40 * MiB,
+        reservedBytes: 40 * MiB,
+        makesPeak: false,
+      },
+      {
+        phase: 'steady steps',
+        allocatedBytes: 140 * MiB,
+        reservedBytes: 140 * MiB,
+        makesPeak: true,
+      },
+      {
+        phase: 'evaluation',
+        allocatedBytes: 100 * MiB,
+        reservedBytes: 140 * MiB,
+        makesPeak: false,
+      },
+    ]);
+  });
+
+  it('names the phase that reached the peak, though an earlier one comes again after it', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('phase:steady steps');
+    builder.free(builder.alloc(40 * MiB));
+    builder.mark('phase:evaluation');
+    builder.free(builder.alloc(100 * MiB));
+    builder.mark('phase:steady steps');
+    builder.free(builder.alloc(40 * MiB));
+    const making = phasePeaks(builder.finish()).filter(({ makesPeak }) => makesPeak);
+    expect(making.map(({ phase }) => phase)).toEqual(['evaluation']);
+  });
+
+  it('has none where nothing was marked', () => {
+    expect(phasePeaks(new EventStreamBuilder().finish())).toEqual([]);
+  });
+
+  it('leaves the peaks of a replay as they are, and keeps several replays apart', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('phase:building');
+    builder.free(builder.alloc(100 * MiB));
+    builder.emptyCache();
+    builder.mark('phase:steady steps');
+    builder.alloc(40 * MiB);
+    const stream = builder.finish();
+    const watch = new PhaseWatch();
+    const { allocator: _, ...watched } = replay(stream, {}, watch.onMark);
+    expect(replay(stream)).toMatchObject(watched);
+    expect(watched).toMatchObject({ peakReservedBytes: 100 * MiB, peakAllocatedAt: 0 });
+    expect(phasePeaks(stream, watch)).toEqual(phasePeaks(stream));
   });
 });

@@ -1,18 +1,17 @@
+import type { CachingAllocator } from '../allocator/caching-allocator.js';
+import { roundUp } from '../allocator/sizes.js';
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { type LimitedReplay, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { type FindCapacity, safeCapacity } from '../least-capacity.js';
 import type { Parallel } from '../parallel.js';
-import type { Estimate } from '../types.js';
+import type { Estimate, ModuleBytes, Part, PhasePeak } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
-import { otherRanks, rankNotes } from './other-ranks.js';
-import { PhaseWatch } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { shuffledStreams } from './shuffled-batches.js';
 import { withLeftOutSteps } from './steps/repeated-steps.js';
-import { type Trace, traceCategories } from './trace-file.js';
+import { type Trace, type TraceCategory, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
-import { liveParts } from './trace-parts.js';
 import { drawnPeaks, likelyPeaks } from './unsure-kernels.js';
 
 /** The card whose kernels the trace reproduces. */
@@ -190,4 +189,231 @@ function otherCardNote({ name, vendor, capability }: Gpu): string {
     return `Kernels and their scratch memory are those of the ${tracedGpu}.`;
   }
   return `Kernels and their scratch memory were measured on the ${tracedGpu}; for the ${name} they follow from its architecture.`;
+}
+
+const prefix = 'phase:';
+
+/**
+ * The highest figures of each phase of a program, seen while it is replayed. The phase that reserves the most first,
+ * in time, makes the peak. One watch may see several replays, each of which has an allocator of its own.
+ *
+ * @example
+ * const watch = new PhaseWatch();
+ * const { allocator } = replay(trace.stream, {}, watch.onMark);
+ * watch.peaksOf(allocator).find(({ makesPeak }) => makesPeak)?.phase; // 'steady steps'
+ */
+export class PhaseWatch {
+  readonly #seen = new Map<CachingAllocator, Phases>();
+
+  readonly onMark = (name: string, allocator: CachingAllocator): void => {
+    if (!name.startsWith(prefix)) return;
+    const phases = this.#seen.get(allocator) ?? new Phases(allocator);
+    this.#seen.set(allocator, phases);
+    phases.begin(name.slice(prefix.length));
+  };
+
+  /** In the order in which phases began, at the end of the replay with this allocator. */
+  peaksOf(allocator: CachingAllocator): PhasePeak[] {
+    return this.#seen.get(allocator)?.end() ?? [];
+  }
+}
+
+class Phases {
+  readonly #allocator: CachingAllocator;
+  readonly #found = new Map<string, { allocatedBytes: number; reservedBytes: number }>();
+  #current: string | undefined;
+  #highest = { phase: '', reservedBytes: 0 };
+
+  constructor(allocator: CachingAllocator) {
+    this.#allocator = allocator;
+  }
+
+  begin(phase: string): void {
+    this.#take();
+    this.#current = phase;
+  }
+
+  end(): PhasePeak[] {
+    this.#take();
+    return [...this.#found].map(([phase, { allocatedBytes, reservedBytes }]) => ({
+      phase,
+      allocatedBytes,
+      reservedBytes,
+      makesPeak: phase === this.#highest.phase,
+    }));
+  }
+
+  #take(): void {
+    const allocator = this.#allocator;
+    const current = this.#current;
+    if (current === undefined) return;
+    const before = this.#found.get(current) ?? { allocatedBytes: 0, reservedBytes: 0 };
+    this.#found.set(current, {
+      allocatedBytes: Math.max(before.allocatedBytes, allocator.peakAllocatedBytes),
+      reservedBytes: Math.max(before.reservedBytes, allocator.memory.peakReservedBytes),
+    });
+    // A phase that comes again holds what the one before it reserved, and did not make that peak.
+    if (allocator.memory.peakReservedBytes > this.#highest.reservedBytes) {
+      this.#highest = { phase: current, reservedBytes: allocator.memory.peakReservedBytes };
+    }
+    allocator.resetPeaks();
+  }
+}
+
+/** Parts of the second step, of a workload and of a program. */
+const secondStep = /^(step|rank):2:(backward|optimizer|end)$/;
+/** What was asked for before is there when the first gradients come. */
+const begins: ReadonlySet<string> = new Set(['ready', 'rank:1:backward']);
+/** Buckets; with `gradient_as_bucket_view` gradients lie in them, and no others are there that early. */
+const buckets: ReadonlySet<number> = new Set([
+  traceCategories.indexOf('u'),
+  traceCategories.indexOf('g'),
+]);
+
+/** What DeepSpeed asks for beside weights, states and gradients. */
+const zeroBuffers: ReadonlySet<number> = new Set([
+  traceCategories.indexOf('u'),
+  traceCategories.indexOf('p'),
+]);
+
+/**
+ * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
+ * go of it. Which of them happens depends on time, so all of them belong to the interval.
+ */
+export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly number[] {
+  const { stream } = trace;
+  const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
+  if (way === 'zero2' || way === 'zero3') {
+    // DeepSpeed documents its buffers; with overlapping communication it takes up to twice as much.
+    return [...peaks, replayOn(gpu, withTwiceTheBuffers(trace)).peakReservedBytes];
+  }
+  if (way !== 'ddp') return peaks;
+  // DDP makes its buckets anew in the second forward pass. What NCCL sent is kept until its watchdog looks, every
+  // 100 ms: on an H200 the first bucket stayed into that forward pass, or to the end of its backward pass.
+  const ends = stream.marks.flatMap(({ name, at }) => (secondStep.test(name) ? [at] : []));
+  return [...peaks, ...ends.map((at) => replayOn(gpu, late(trace, at)).peakReservedBytes)];
+}
+
+function withTwiceTheBuffers({ stream, category }: Trace): EventStream {
+  const bytes = stream.bytes.map((size, at) => {
+    const kind = category[stream.slot[at] ?? 0] ?? -1;
+    const isBuffer = stream.kind[at] === eventKind.alloc && zeroBuffers.has(kind);
+    return isBuffer ? 2 * size : size;
+  });
+  return { ...stream, bytes };
+}
+
+/** The same requests, but the buckets of the first step are freed at a later event. */
+function late({ stream, category }: Trace, until: number): EventStream {
+  const start = stream.marks.find(({ name }) => begins.has(name))?.at ?? 0;
+  const first = new Set<number>();
+  for (let at = 0; at < start; at += 1) {
+    const slot = stream.slot[at] ?? 0;
+    const kind = category[slot] ?? -1;
+    if (stream.kind[at] === eventKind.alloc && buckets.has(kind)) first.add(slot);
+  }
+  const order = [...stream.kind.keys()];
+  const waits = order.filter(
+    (at) => at < until && stream.kind[at] === eventKind.free && first.has(stream.slot[at] ?? 0),
+  );
+  const moved = new Set(waits);
+  const others = order.filter((at) => !moved.has(at));
+  const place = others.findIndex((at) => at >= until);
+  const before = place === -1 ? others : others.slice(0, place);
+  const after = place === -1 ? [] : others.slice(place);
+  const changed = [...before, ...waits, ...after];
+  return {
+    ...stream,
+    kind: Uint8Array.from(changed, (at) => stream.kind[at] ?? 0),
+    slot: Int32Array.from(changed, (at) => stream.slot[at] ?? 0),
+    bytes: Float64Array.from(changed, (at) => stream.bytes[at] ?? 0),
+  };
+}
+
+/** What a person should know of figures for one rank. */
+function rankNotes({ way, gpus }: Parallel): string[] {
+  const notes = [
+    `One rank of ${gpus} was traced, the first, and none holds more; the other ranks were pretended.`,
+    'The buffers of NCCL are estimated: between half and twice as much is usual. They count in device and least capacity.',
+  ];
+  if (way === 'zero1')
+    notes.push('ZeRO-1 is ZeroRedundancyOptimizer without DDP around the model.');
+  if (way === 'zero2' || way === 'zero3') {
+    notes.push(
+      'DeepSpeed was not run, and this was not measured: its buffers are those it documents, with its default sizes. The interval reaches up to twice as much of them.',
+    );
+  }
+  return notes;
+}
+
+const partOf: Readonly<Record<TraceCategory, Part>> = {
+  w: 'weights',
+  g: 'gradients',
+  o: 'optimizer',
+  x: 'activations',
+  b: 'activations',
+  t: 'temporary',
+  k: 'workspace',
+  p: 'gathered',
+  r: 'reduce',
+  u: 'buckets',
+};
+
+/** The allocator hands out multiples of this. */
+const smallestBlock = 512;
+
+/** The parts whose modules people ask about: what is kept, and who is at work. */
+const byModule: ReadonlySet<Part> = new Set(['activations', 'temporary']);
+
+interface LiveParts {
+  readonly bytes: ReadonlyMap<Part, number>;
+  /** By module, the largest first, with the numbers in their names as `*`. */
+  readonly modules: ReadonlyMap<Part, readonly ModuleBytes[]>;
+}
+
+/**
+ * What was live right after an event of a trace, by what it is for.
+ *
+ * @example
+ * liveParts(trace, replay(trace.stream).peakAllocatedAt).bytes.get('weights'); // 248942592
+ */
+export function liveParts(trace: Trace, at: number): LiveParts {
+  const { kind, slot, bytes } = trace.stream;
+  const held = new Float64Array(trace.stream.slots);
+  for (let event = 0; event <= at; event += 1) {
+    const place = slot[event] ?? 0;
+    if (kind[event] === eventKind.alloc) held[place] = roundUp(bytes[event] ?? 0, smallestBlock);
+    else if (kind[event] === eventKind.free) held[place] = 0;
+  }
+  const parts = new Map<Part, number>();
+  /** By part, and by the name of the module as the trace gives it. */
+  const named = new Map<Part, Map<string, number>>([...byModule].map((part) => [part, new Map()]));
+  for (const [place, size] of held.entries()) {
+    if (size === 0) continue;
+    const part = partOf[traceCategories[trace.category[place] ?? 0] ?? 'x'];
+    add(parts, part, size);
+    const modules = named.get(part);
+    if (modules) add(modules, trace.strings[trace.module[place] ?? 0] ?? '', size);
+  }
+  return {
+    bytes: parts,
+    modules: new Map([...named].map(([part, modules]) => [part, alike(modules)])),
+  };
+}
+
+/** Modules that differ in their numbers only, as the layers of a stack do, become one. */
+function alike(modules: ReadonlyMap<string, number>): readonly ModuleBytes[] {
+  const folded = new Map<string, { count: number; bytes: number }>();
+  for (const [name, bytes] of modules) {
+    const module = name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, '*');
+    const before = folded.get(module) ?? { count: 0, bytes: 0 };
+    folded.set(module, { count: before.count + 1, bytes: before.bytes + bytes });
+  }
+  return [...folded]
+    .map(([module, { count, bytes }]) => ({ module, count, bytes }))
+    .toSorted((a, b) => b.bytes - a.bytes || (a.module < b.module ? -1 : 1));
+}
+
+function add<Key>(sums: Map<Key, number>, key: Key, bytes: number): void {
+  sums.set(key, (sums.get(key) ?? 0) + bytes);
 }

@@ -2,11 +2,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import { roomsWith, runningJob, waitingJob } from '../queue-for-tests.js';
-import { jobsOnGpu } from './devices/device-use.js';
-import { judgeUse, type Overuse } from './devices/overuse.js';
+import { jobsOnGpu } from './devices/device-readings.js';
 import { limitConcurrency } from './limit-concurrency.js';
 import { environmentForJobs } from './running/inherited-environment.js';
-import { askingNow } from './submission/asking.js';
+import { judgeUse, type Overuse } from './running/running-jobs.js';
+import { askingNow } from './submission/job-queue.js';
 import { JobSeries } from './views/job-series.js';
 
 describe('askingNow', () => {

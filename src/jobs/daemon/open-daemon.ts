@@ -1,19 +1,43 @@
 import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
-import { type SharedDiscovery, shareReadings } from '../../device/shared-discovery.js';
+import type { Discovery } from '../../device/discover.js';
+import { type SharedDiscovery, shareReadings } from '../../device/shared-device.js';
+import { assumedContext } from '../../estimate/cards/gpu-table.js';
+import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
+import { Failure } from '../../failure.js';
 import { loadLibc } from '../../run/launch/libc.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import type { Alert } from '../../watch/types.js';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
+import { beyondQuota, type QuotaOf } from '../quota.js';
 import { type JobStore, openJobStore } from '../store/job-store.js';
-import { contextBytesOn } from './devices/context-bytes.js';
-import { DeviceReadings } from './devices/device-readings.js';
-import { readDevice } from './devices/read-device.js';
-import { JobDaemon } from './job-daemon.js';
+import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
+import { type JobState, ownerName } from '../types.js';
+import { DeviceReadings, readDevice } from './devices/device-readings.js';
+import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
+import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
 import type { DaemonOptions } from './options.js';
+import { environmentForJobs } from './running/inherited-environment.js';
 import { JobFiles, makeJobFolders } from './running/job-files.js';
 import { Scheduler } from './scheduler.js';
-import type { Daemon } from './types.js';
+import { checkRequest, withOneBatch, withServerChanges } from './submission/job-request.js';
+import { newJobOf } from './submission/submission.js';
+import type {
+  Daemon,
+  DaemonEvent,
+  DeviceHistory,
+  DeviceView,
+  JobHistory,
+  JobRequest,
+  JobSummary,
+  JobView,
+  LogAnswer,
+  Submitter,
+  WorkersStatus,
+} from './types.js';
+import { attemptNow, jobSummary, jobView, requestOf } from './views/job-views.js';
+import { Publisher } from './views/publisher.js';
 
 /** The processes of a host cost most of what watching costs; jobs are looked at more often. */
 const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
@@ -128,4 +152,308 @@ function buildDaemon(
   scheduler.takeUp();
   if (scheduler.queue.runningCount > 0) readings.lookNow();
   return new JobDaemon({ options, clock, store, ledger, files, scheduler, readings, closing });
+}
+
+/** What a process takes of each device before it has anything there; of the host that is nothing. */
+function contextBytesOn(
+  { devices }: Pick<Discovery, 'devices'>,
+  configured: readonly GpuEntry[] | undefined,
+): (deviceId: string) => number {
+  const known = new Map<string, number>();
+  return (deviceId) => {
+    const info = devices.find((device) => device.info.id === deviceId)?.info;
+    if (info === undefined || info.kind === 'host') return 0;
+    const bytes = known.get(info.name) ?? contextOf(info.name, configured);
+    known.set(info.name, bytes);
+    return bytes;
+  };
+}
+
+function contextOf(name: string, configured: readonly GpuEntry[] | undefined): number {
+  try {
+    return findGpu(name, configured).context.bytes;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return assumedContext.bytes;
+  }
+}
+
+/** Each may start a process that traces a model; who knows the machine says how many it bears. */
+const usualEstimatesAtOnce = 2;
+const queueEventSeconds = 0.5;
+/** All devices are read at the same tick: their samples come within this, and are told as one. */
+const devicesEventSeconds = 0.03;
+const firstOfQueue = 100;
+/** What a chart of a day has room for. */
+const keptAlerts = 500;
+
+/** What a daemon is put together from; `openDaemon` builds them, each from those before it. */
+interface DaemonParts {
+  readonly options: DaemonOptions;
+  readonly clock: Clock;
+  readonly store: JobStore;
+  readonly ledger: Ledger;
+  readonly files: JobFiles;
+  readonly scheduler: Scheduler;
+  readonly readings: DeviceReadings;
+  /** Ends what goes on by itself. */
+  readonly closing: AbortController;
+}
+
+/** The daemon as the server sees it: takes requests in, and shows what there is. */
+class JobDaemon implements Daemon {
+  readonly #options: DaemonOptions;
+  readonly #clock: Clock;
+  readonly #store: JobStore;
+  readonly #ledger: Ledger;
+  readonly #files: JobFiles;
+  readonly #scheduler: Scheduler;
+  readonly #readings: DeviceReadings;
+  readonly #closing: AbortController;
+  readonly #publisher: Publisher;
+  readonly #withLimit: ConcurrencyLimit;
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #alerts: Alert[] = [];
+  readonly #ticking: Promise<void>;
+
+  constructor({ options, clock, store, ledger, files, scheduler, readings, closing }: DaemonParts) {
+    const { signal } = closing;
+    this.#options = options;
+    this.#clock = clock;
+    this.#store = store;
+    this.#ledger = ledger;
+    this.#files = files;
+    this.#scheduler = scheduler;
+    this.#readings = readings;
+    this.#closing = closing;
+    this.#withLimit = limitConcurrency(options.estimatesAtOnce ?? usualEstimatesAtOnce);
+    this.#environment = environmentForJobs(options.environment);
+    this.#publisher = new Publisher({
+      store,
+      clock,
+      signal,
+      summaryOf: (id) => {
+        const stored = store.job(id);
+        return stored && this.#summary(stored);
+      },
+    });
+    scheduler.changed.listen(() => this.#changed());
+    readings.alerted.listen((alert) => this.#sawAlert(alert));
+    readings.sampled.listen(
+      () => void this.#publisher.publishSoon(this.#devicesEvent, devicesEventSeconds),
+    );
+    this.#ticking = scheduler.tick();
+  }
+
+  async submit(request: JobRequest, by: Submitter = { name: ownerName }): Promise<JobView> {
+    this.#requireOpen();
+    const { folder, estimate, plan, estimateProgram, variables, quotaOf } = this.#options;
+    const asked = withServerChanges(withOneBatch(request), this.#options.environmentChanges);
+    const submission = submissionOf(asked, by);
+    const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
+    const before = known();
+    if (before !== undefined) return this.#view(before);
+    checkRequest(asked, { folder, environment: this.#environment });
+    this.#files.check();
+    this.#scheduler.checkRoom(by.name);
+    const nowMs = this.#scheduler.time.nowMs();
+    const made = await newJobOf(asked, {
+      lines: this.#ledger.rooms(),
+      runsOf: (key) => this.#store.runsOf(key),
+      estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
+      plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
+      // A trace runs the program: as the account that the job will run as.
+      estimateProgram:
+        estimateProgram &&
+        ((job, signal) =>
+          estimateProgram({ ...job, account: by.account }, signal, this.#withLimit)),
+      signal: this.#closing.signal,
+      nowMs,
+      waitSeconds: variables?.waitTimeoutSeconds,
+    });
+    this.#requireOpen();
+    const job = ownedJob({ ...made, submission }, by, quotaOf);
+    // Sent again while the first one was being estimated.
+    return this.#view(known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs)));
+  }
+
+  async cancel(id: string): Promise<JobView> {
+    this.#requireOpen();
+    this.#scheduler.cancel(id);
+    return await Promise.resolve(this.job(id));
+  }
+
+  job(id: string): JobView {
+    return this.#view(this.#scheduler.requireJob(id));
+  }
+
+  request(id: string): JobRequest {
+    return requestOf(this.#scheduler.requireJob(id));
+  }
+
+  jobs(filter: JobFilter): readonly JobSummary[] {
+    return this.#store.list(filter).map((stored) => this.#summary(stored));
+  }
+
+  counts(): Readonly<Record<JobState, number>> {
+    return { ...this.#scheduler.counts };
+  }
+
+  async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
+    this.#scheduler.requireJob(id);
+    return await this.#files.readLog(id, from, most);
+  }
+
+  jobHistory(id: string): JobHistory {
+    const live = this.#scheduler.runner.running.get(id);
+    if (live !== undefined) return live.series.read();
+    this.#scheduler.requireJob(id);
+    return this.#files.readHistory(id) ?? { epochMs: [], usedBytes: [] };
+  }
+
+  devices(): readonly DeviceView[] {
+    const rooms = new Map(this.#ledger.rooms().map((room) => [room.id, room]));
+    return this.#readings
+      .states()
+      .filter(({ present }) => present)
+      .map((state) => {
+        const { id } = state.info;
+        return deviceView({
+          state,
+          room: rooms.get(id),
+          entries: this.#ledger.entries(id),
+          nameOf: (jobId) => this.#scheduler.runner.running.get(jobId)?.name ?? '',
+          takesJobs: rooms.has(id),
+        });
+      });
+  }
+
+  deviceHistory(id: string, windowSeconds: number, points: number): DeviceHistory {
+    const state = this.#readings.states().find(({ info }) => info.id === id);
+    if (state === undefined) {
+      throw new Failure({
+        kind: 'input',
+        code: 'unknown-device',
+        fact: `There is no device ${id.slice(0, 40)}.`,
+        next: 'Run "plimsoll devices" to see them.',
+      });
+    }
+    const alerts = this.#alerts.filter(({ deviceId }) => deviceId === id);
+    return deviceHistory(state, windowSeconds, points, alerts);
+  }
+
+  status(): WorkersStatus {
+    const { queue } = this.#scheduler;
+    const devices = this.devices();
+    return {
+      activeJobs: queue.runningCount,
+      waitingJobs: queue.waitingCount,
+      reservedBytes: devices.reduce((sum, { reservedBytes }) => sum + reservedBytes, 0),
+      waitingBytes: queue.waitingBytes,
+      devices: devices.map(deviceStatus),
+    };
+  }
+
+  eventsAfter(
+    id: number,
+    most: number,
+  ): { events: readonly DaemonEvent[]; first: number; last: number } {
+    return this.#publisher.eventsAfter(id, most);
+  }
+
+  listen(listener: (event: DaemonEvent) => void): () => void {
+    return this.#publisher.listen(listener);
+  }
+
+  health(): { readonly ok: boolean; readonly why: string } {
+    return this.#scheduler.health();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
+    this.#options.engine.close();
+    await this.#readings.close();
+    await this.#ticking;
+    this.#scheduler.runner.saveAll();
+    this.#scheduler.keepClock();
+    this.#store.close();
+  }
+
+  #sawAlert(alert: Alert): void {
+    this.#alerts.push(alert);
+    if (this.#alerts.length > keptAlerts) this.#alerts.shift();
+    this.#publisher.publish({ type: 'alert', alert });
+  }
+
+  /** Something about jobs changed: those who listen hear of it. */
+  #changed(): void {
+    this.#publisher.publishChanges();
+    void this.#publisher.publishSoon(this.#queueEvent, queueEventSeconds);
+  }
+
+  readonly #devicesEvent = (): DaemonEvent => ({
+    type: 'devices',
+    epochMs: this.#clock.epochMs(),
+    devices: this.devices(),
+  });
+
+  readonly #queueEvent = (): DaemonEvent => {
+    const waiting = this.#scheduler.queue.first(firstOfQueue).flatMap(({ id }) => {
+      const status = this.#waitingOf(id);
+      return status === null ? [] : [{ id, ...status }];
+    });
+    return { type: 'queue', waiting, counts: this.counts() };
+  };
+
+  #summary(stored: StoredJob): JobSummary {
+    return jobSummary(stored, this.#waitingOf(stored.job.id));
+  }
+
+  #view(stored: StoredJob): JobView {
+    const { id } = stored.job;
+    const live = this.#scheduler.runner.running.get(id);
+    const { folder } = this.#options;
+    const logBytes = this.#files.logBytes(id);
+    const facts = live && { usedBytes: live.usedBytes, currentAttempt: attemptNow(live) };
+    return jobView(stored, this.#waitingOf(id), facts, { logBytes, folder });
+  }
+
+  #waitingOf(id: string): JobView['waiting'] {
+    const { queue } = this.#scheduler;
+    return queue.waitingOf(id, () => this.#ledger.rooms(), this.#scheduler.time);
+  }
+
+  /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
+  #waitingFromNow(job: NewJob, askedMs: number): NewJob {
+    if (job.deadlineMs === undefined) return job;
+    return { ...job, deadlineMs: job.deadlineMs + this.#scheduler.time.nowMs() - askedMs };
+  }
+
+  #requireOpen(): void {
+    if (!this.#closing.signal.aborted) return;
+    throw new Failure({
+      kind: 'missing',
+      code: 'daemon-closed',
+      fact: 'The daemon is closing.',
+      next: 'Start "plimsoll serve" again.',
+    });
+  }
+}
+
+/** The word is the sender's own: it never answers another user's job. */
+function submissionOf({ submission }: JobRequest, { name }: Submitter): string | undefined {
+  return submission === undefined || name === ownerName ? submission : `${name}/${submission}`;
+}
+
+/** The job with its owner. One that alone passes his quota is refused: it would wait for ever. */
+function ownedJob(
+  job: Omit<NewJob, 'owner'>,
+  { name, account }: Submitter,
+  quotaOf: QuotaOf | undefined,
+): NewJob {
+  const refused =
+    job.refused ?? beyondQuota(name, { ...job.need, alone: job.alone }, quotaOf?.(name));
+  const details = account === undefined ? job.details : { ...job.details, account };
+  return { ...job, owner: name, details, refused };
 }

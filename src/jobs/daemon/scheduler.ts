@@ -8,16 +8,14 @@ import { expectedSeconds } from '../corrections.js';
 import { largestOffer } from '../fit-verdict.js';
 import type { Ledger } from '../ledger.js';
 import type { EndReason } from '../reasons/types.js';
-import { unknownJob } from '../store/changes.js';
 import type { JobStore } from '../store/job-store.js';
-import type { NewJob, StoredJob } from '../store/records.js';
+import { type NewJob, type StoredJob, unknownJob } from '../store/records.js';
 import { hasEnded, type JobState, ownerName, type Reservation, type WaitingJob } from '../types.js';
 import type { DaemonOptions } from './options.js';
-import { QueueClock } from './queue-clock.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
 import type { RunningEntry } from './running/running-jobs.js';
 import { Signal } from './signal.js';
-import { JobQueue } from './submission/job-queue.js';
+import { JobQueue, QueueClock } from './submission/job-queue.js';
 import { estimateOf, judgeNeed } from './submission/need.js';
 
 /** The queue must not grow without end; 100,000 fit into some 100 MB. */

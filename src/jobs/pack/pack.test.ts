@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { GiB } from '../../units/bytes.js';
 import { shellWords } from '../../units/shell-words.js';
-import { readPackList, splitCommand } from './pack-list.js';
-import { outOfTime } from './pack-time.js';
+import { outOfTime, readPackList, splitCommand } from './pack-list.js';
 
 describe('a list of jobs', () => {
   it('has one command in each line, with options before --', () => {

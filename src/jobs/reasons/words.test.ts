@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import { madeAttempt } from '../daemon/made-for-tests.js';
 import type { DegradedReason, JobReason, OveruseWarning, WaitingReason } from './types.js';
-import { waitingReasonWords } from './waiting-words.js';
-import { reasonWords } from './words.js';
+import { reasonWords, waitingReasonWords } from './words.js';
 
 const tooLarge = { bytes: 80 * GiB, basis: 'stated', gpus: 1, largestBytes: 72 * GiB } as const;
 const settings = { batch: 8, accumulation: 4, checkpointing: true, precision: 'bf16' } as const;

@@ -1,25 +1,49 @@
-import type { Failure } from '../../failure.js';
+import { Failure } from '../../failure.js';
 import type { Attempt } from '../../run/types.js';
+import { bases } from '../basis.js';
 import { measuredRun } from '../corrections.js';
 import type { JobReason } from '../reasons/types.js';
 import { hasEnded, type JobState, mayBecome, type Need } from '../types.js';
 import { turnOf } from '../waiting-list.js';
-import { badChange } from './changes.js';
-import { JobReader } from './job-reader.js';
-import { checkNewJob, reasonCharacters } from './limits.js';
-import type {
-  ClockMark,
-  Ending,
-  JobEventType,
-  JobStart,
-  NeedEvidence,
-  NewJob,
-  StoredJob,
+import { JobReader, Transactions } from './job-reader.js';
+import {
+  badChange,
+  type ClockMark,
+  type Ending,
+  type JobEventType,
+  type JobStart,
+  type NeedEvidence,
+  type NewJob,
+  type StoredJob,
 } from './records.js';
 import { damageIn, integer, type Row, storedJob } from './rows.js';
 import { connect } from './sqlite.js';
-import { Transactions } from './transactions.js';
-import { isWholeWaiting } from './whole-rows.js';
+
+const safe = `BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
+const date = 'BETWEEN -8640000000000000 AND 8640000000000000';
+const quoted = (names: readonly string[]) => names.map((name) => `'${name}'`).join(', ');
+
+/** SQL that is true where a text is JSON and the condition holds. A CASE looks no further otherwise. */
+const json = (column: string, condition: string) =>
+  `CASE WHEN instr(${column}, char(0)) = 0 AND json_valid(${column}) THEN ${condition} END`;
+
+const isCommand = `json_type(command) = 'array' AND json_array_length(command) > 0
+  AND NOT EXISTS (SELECT 1 FROM json_each(command) WHERE type <> 'text')`;
+const isDetails = `json_type(details) = 'object' AND NOT EXISTS (
+  SELECT 1 FROM json_each(details) AS one WHERE (key = 'cwd' AND type <> 'text') OR (key = 'env' AND
+    (type <> 'object' OR EXISTS (SELECT 1 FROM json_each(one.value) WHERE type <> 'text'))))`;
+
+/**
+ * SQL that is true where the row of a waiting job surely holds what we write there; `damageIn` looks
+ * at all others. SQLite checks 100,000 rows in the time in which it hands out 20,000.
+ */
+const isWholeWaiting = `(state = 'waiting' AND reason = 'null' AND reservation IS NULL
+  AND run_id IS NULL AND started_ms IS NULL AND ending IS NULL
+  AND typeof(name) = 'text' AND typeof(owner) = 'text' AND typeof(workload_key) = 'text'
+  AND basis IN (${quoted(bases)}) AND priority ${safe} AND turn ${safe} AND bytes ${safe}
+  AND gpus ${safe} AND alone ${safe} AND submitted_ms ${date}
+  AND (deadline_ms IS NULL OR deadline_ms ${date})
+  AND ${json('command', isCommand)} AND ${json('details', isDetails)})`;
 
 /**
  * All jobs, durably, in one SQLite file with one owner. Every change is one transaction with its
@@ -346,4 +370,74 @@ function shortened(reason: JobReason): JobReason {
  */
 export async function openJobStore(path: string): Promise<JobStore> {
   return new JobStore(new Transactions(path, await connect(path)));
+}
+
+/** Linux takes commands of up to 2 MiB; what is kept for each of 100,000 jobs should be less. */
+const commandBytes = 256 * 1024;
+/** The environment and the workload of a job, as JSON. */
+const detailBytes = 256 * 1024;
+/** It stands in a column of a table. */
+const nameCharacters = 200;
+/** Beyond this the order is by priority alone for half a day: age would mean nothing. */
+const priorities = { least: -100, most: 100 };
+/** The largest machines have 16. */
+const maxGpus = 64;
+/** A sentence or two, not a log. */
+const reasonCharacters = 2000;
+
+/** Refuses what cannot be kept; so does every caller learn the same limits. */
+function checkNewJob(job: NewJob): void {
+  const { command, name, priority, need, details } = job;
+  const checks: readonly (readonly [boolean, string, string, string])[] = [
+    [
+      command.length > 0 && command[0] !== '' && command.every((word) => !word.includes('\0')),
+      'The command is empty.',
+      'Give the program and its arguments as a list of texts without zero bytes.',
+      'command',
+    ],
+    [
+      bytesOf(command) <= commandBytes,
+      `The command has ${bytesOf(command)} bytes.`,
+      `At most ${commandBytes} are taken; put long input into a file.`,
+      'command',
+    ],
+    [
+      name.length <= nameCharacters,
+      `The name has ${name.length} characters.`,
+      `At most ${nameCharacters} are taken.`,
+      'name',
+    ],
+    [
+      Number.isInteger(priority) && priority >= priorities.least && priority <= priorities.most,
+      `The priority is ${priority}.`,
+      `Give a whole number from ${priorities.least} to ${priorities.most}.`,
+      'priority',
+    ],
+    [
+      Number.isInteger(need.gpus) && need.gpus >= 0 && need.gpus <= maxGpus,
+      `The job asks for ${need.gpus} GPUs.`,
+      `Give a whole number from 0 (the host's memory) to ${maxGpus}.`,
+      'gpus',
+    ],
+    [
+      Number.isSafeInteger(need.bytes) && need.bytes >= 0,
+      `The job asks for ${need.bytes} bytes.`,
+      'Give a whole number of bytes.',
+      'memoryBytes',
+    ],
+    [
+      bytesOf(details) <= detailBytes,
+      `Workload, environment and settings of the job have ${bytesOf(details)} bytes.`,
+      `At most ${detailBytes} are taken.`,
+      'workload',
+    ],
+  ];
+  const missed = checks.find(([holds]) => !holds);
+  if (missed === undefined) return;
+  const [, fact, next, field] = missed;
+  throw new Failure({ kind: 'input', code: 'bad-job', fact, next, field });
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value) ?? '');
 }

@@ -1,9 +1,10 @@
+import { Failure } from '../../failure.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import type { Account } from '../../run/account.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
 import type { DegradedReason, JobReason, NeedReason, RefusalReason } from '../reasons/types.js';
-import type { Job, JobState, Need, Reservation } from '../types.js';
+import { hasEnded, type Job, type JobState, type Need, type Reservation } from '../types.js';
 
 /** What a job needs to run beside its command. */
 export interface JobDetails {
@@ -117,4 +118,23 @@ export interface ClockMark {
   readonly upMs: number;
   readonly queueMs: number;
   readonly epochMs: number;
+}
+
+export function unknownJob(id: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'unknown-job',
+    fact: `There is no job "${id.slice(0, 40)}".`,
+    next: 'Run "plimsoll jobs" to see them.',
+  });
+}
+
+/** What was asked of a job does not go with the state it is in. */
+export function badChange({ id, state }: Job, wanted: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-change',
+    fact: `Job ${id} is ${state}: it cannot take ${wanted === 'an attempt' ? wanted : `the state "${wanted}"`}.`,
+    next: hasEnded(state) ? 'It has ended; submit it again.' : 'Look at it again first.',
+  });
 }

@@ -1,5 +1,5 @@
 import { Failure, type FailureKind } from '../../failure.js';
-import { isDiskFull } from '../../files/disk-full.js';
+import { isDiskFull } from '../../files/system-errors.js';
 
 type Code =
   | 'store-in-use'

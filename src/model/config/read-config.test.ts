@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { failureOf, outcomeOf } from '../failure-for-tests.js';
 import { memorySource } from '../files-for-tests.js';
 import { limits } from '../limits.js';
-import { readConfigValues, readModelConfig } from './read-config.js';
+import { readConfigValues, readModelConfig, withoutPythonNumbers } from './read-config.js';
 
 function read(text: string | Buffer): unknown {
   return readConfigValues(memorySource(Buffer.from(text)), 'config.json');
@@ -68,5 +68,29 @@ describe('readConfigValues', () => {
       ),
       { numRuns: 2000 },
     );
+  });
+});
+
+describe('python json', () => {
+  test('numbers that only Python writes become null', () => {
+    const text =
+      '{"time_step_limit": [0.0, Infinity], "low": -Infinity, "scale": NaN, "layers": -2}';
+    expect(JSON.parse(withoutPythonNumbers(text))).toEqual({
+      time_step_limit: [0, null],
+      low: null,
+      scale: null,
+      layers: -2,
+    });
+  });
+
+  test('texts that name them stay as they are', () => {
+    const text = JSON.stringify({ NaN: 'Infinity', quoted: 'a "NaN" and \\', after: '-Infinity' });
+    expect(withoutPythonNumbers(text)).toBe(text);
+  });
+
+  test('what is no JSON without them stays no JSON', () => {
+    for (const text of ['{"a": Infinityx}', '{"a": xNaN}', 'Infinity Infinity', '{"a": "NaN}']) {
+      expect(() => JSON.parse(withoutPythonNumbers(text))).toThrow(SyntaxError);
+    }
   });
 });

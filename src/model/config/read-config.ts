@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import type { ByteSource } from '../files/byte-source.js';
+import type { Failure } from '../../failure.js';
+import type { ByteSource } from '../files/byte-reader.js';
 import { kindOfPath, withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
 import type { ModelDescription } from '../types.js';
 import { badConfig, type ConfigValues, isRecord } from './config-fields.js';
 import { describeConfig } from './describe-config.js';
-import { checkJsonStructure } from './json-structure.js';
-import { withoutPythonNumbers } from './python-json.js';
 
 export const configName = 'config.json';
 
@@ -53,4 +52,38 @@ function decode(bytes: Buffer, place: string): string {
   } catch (error) {
     throw badConfig(place, 'it is not UTF-8 text', error);
   }
+}
+
+/**
+ * Refuses text that would fill memory once it is parsed: four million opening brackets take 4 MB as
+ * text and gigabytes as lists. It does not find out whether the text is JSON.
+ */
+function checkJsonStructure(text: string, fail: (what: string) => Failure): void {
+  let depth = 0;
+  let values = 1;
+  let inText = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index];
+    if (inText) {
+      if (character === '\\') index += 1;
+      else if (character === '"') inText = false;
+    } else if (character === '"') inText = true;
+    else if (character === '{' || character === '[') {
+      depth += 1;
+      values += 1;
+    } else if (character === '}' || character === ']') depth -= 1;
+    else if (character === ',') values += 1;
+    if (depth > limits.configDepth) throw fail(`it nests deeper than ${limits.configDepth} levels`);
+    if (values > limits.configValues) throw fail(`it holds over ${limits.configValues} values`);
+  }
+}
+
+/**
+ * JSON as Python's `json` module writes it may hold `Infinity`, `-Infinity` and `NaN`, which JSON does not have: the configs
+ * of Mamba 2 and its relatives do. Each becomes `null`, so that the rest can be read; texts in quotes stay as they are.
+ */
+export function withoutPythonNumbers(text: string): string {
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/gs, (found) =>
+    found.startsWith('"') ? found : 'null',
+  );
 }

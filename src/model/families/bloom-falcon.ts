@@ -1,9 +1,8 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses } from './decoder-heads.js';
+import { addDecoderHead, decoderClasses, quotient } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
 import { oneStack } from './plain-parts.js';
 
 /** Falcon grew out of Bloom: the same frame and names, with other attention and norms. */

@@ -1,9 +1,8 @@
 import type { ConfigFields, FieldTable } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { addClipLayers, captionStack, imageStack } from './clip-layers.js';
-import type { FamilyParts, FamilyRules } from './family.js';
-import { patchesOf } from './patches.js';
+import type { Head, LayerGroup, Stack } from '../types.js';
+import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
+import { equalHeads, patchesOf, plainFeedForward, tokenInput } from './plain-parts.js';
 
 const textTable: FieldTable = {
   defaults: {
@@ -130,3 +129,56 @@ export const clipFamilies: Readonly<Record<string, FamilyRules>> = {
     describe: describeVision,
   },
 };
+
+/** The layers that CLIP's two towers and SigLIP's share. */
+export function addClipLayers(encoder: ParameterList, fields: ConfigFields): void {
+  const hidden = fields.size('hidden_size');
+  const inner = fields.size('intermediate_size');
+  const layer = encoder.scope('layers.*', fields.layers('num_hidden_layers'));
+  for (const name of ['k_proj', 'v_proj', 'q_proj', 'out_proj']) {
+    layer.linear(`self_attn.${name}`, hidden, hidden);
+  }
+  layer.norm('layer_norm1', hidden);
+  layer.norm('layer_norm2', hidden);
+  layer.linear('mlp.fc1', hidden, inner);
+  layer.linear('mlp.fc2', inner, hidden);
+}
+
+function layersOf(fields: ConfigFields): readonly LayerGroup[] {
+  const hidden = fields.size('hidden_size');
+  const heads = fields.size('num_attention_heads');
+  return equalLayers(fields.layers('num_hidden_layers'), {
+    hidden,
+    attention: equalHeads(fields, hidden, heads),
+    feedForward: plainFeedForward(fields.size('intermediate_size'), fields.text('hidden_act')),
+    parallel: false,
+    norm: 'layer',
+    norms: 2,
+  });
+}
+
+export function imageStack(fields: ConfigFields, extraTokens: number): Stack {
+  return {
+    role: 'vision',
+    hidden: fields.size('hidden_size'),
+    input: {
+      kind: 'image',
+      channels: fields.size('num_channels'),
+      imageSize: fields.square('image_size'),
+      patchSize: fields.square('patch_size'),
+      extraTokens,
+    },
+    dropout: { ...noDropout, attention: fields.number('attention_dropout') },
+    layers: layersOf(fields),
+  };
+}
+
+function captionStack(fields: ConfigFields): Stack {
+  return {
+    role: 'text',
+    hidden: fields.size('hidden_size'),
+    input: tokenInput(fields, fields.size('vocab_size'), 'learned'),
+    dropout: { ...noDropout, attention: fields.number('attention_dropout') },
+    layers: layersOf(fields),
+  };
+}

@@ -4,8 +4,7 @@ import type { Attention, FeedForward, Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { type Experts, expertsOf } from './experts.js';
 import { type FamilyParts, type FamilyRules, groupLayers, noDropout } from './family.js';
-import { addGatedFeedForward } from './feed-forward.js';
-import { oneStack, tokenInput } from './plain-parts.js';
+import { addGatedFeedForward, oneStack, tokenInput } from './plain-parts.js';
 
 const defaults: ConfigValues = {
   vocab_size: 102400,

@@ -1,7 +1,7 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { ParameterList } from '../parameter-list.js';
 import type { FeedForward } from '../types.js';
-import { addGatedFeedForward } from './feed-forward.js';
+import { addGatedFeedForward } from './plain-parts.js';
 
 /** Layers whose feed-forward is a choice among experts. */
 export interface Experts {

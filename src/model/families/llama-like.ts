@@ -1,13 +1,11 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { ParameterList } from '../parameter-list.js';
 import type { Attention, FeedForward, Head, Stack } from '../types.js';
-import { addDecoderHead } from './decoder-heads.js';
+import { addDecoderHead, quotient } from './decoder-heads.js';
 import type { Experts } from './experts.js';
 import { type FamilyParts, groupLayers, noDropout } from './family.js';
-import { addGatedFeedForward } from './feed-forward.js';
-import { quotient } from './head-dim.js';
 import { layerReaches, type SlidingRule } from './layer-reach.js';
-import { tokenInput } from './plain-parts.js';
+import { addGatedFeedForward, tokenInput } from './plain-parts.js';
 
 /** Whether there are biases: always, never, or as a field of the config says. */
 export type BiasRule = boolean | 'attention_bias' | 'qkv_bias' | 'mlp_bias';

@@ -1,8 +1,7 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses } from './decoder-heads.js';
+import { addDecoderHead, decoderClasses, quotient } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
 import { oneStack, tokenInput } from './plain-parts.js';
 
 /** A decoder with two plain matrices in each feed-forward part, which reads what attention reads. */

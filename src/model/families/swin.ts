@@ -1,10 +1,9 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head, LayerGroup } from '../types.js';
+import { quotient } from './decoder-heads.js';
 import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
-import { patchesOf } from './patches.js';
-import { oneStack } from './plain-parts.js';
+import { oneStack, patchesOf } from './plain-parts.js';
 
 interface Stage {
   readonly depth: number;

@@ -2,8 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { patchesOf } from './patches.js';
-import { equalHeads, oneStack, plainFeedForward } from './plain-parts.js';
+import { equalHeads, oneStack, patchesOf, plainFeedForward } from './plain-parts.js';
 
 function addBody(vit: ParameterList, fields: ConfigFields, masked: boolean): void {
   const hidden = fields.size('hidden_size');

@@ -3,8 +3,7 @@ import { limits } from '../limits.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, plainFeedForward } from './plain-parts.js';
-import { addSpeechClassifier } from './speech-classifier.js';
+import { addSpeechClassifier, equalHeads, plainFeedForward } from './plain-parts.js';
 
 interface Convolution {
   readonly channels: number;

@@ -2,8 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head, Stack } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules } from './family.js';
-import { equalHeads, plainFeedForward } from './plain-parts.js';
-import { addSpeechClassifier } from './speech-classifier.js';
+import { addSpeechClassifier, equalHeads, plainFeedForward } from './plain-parts.js';
 
 type Side = 'encoder' | 'decoder';
 

@@ -2,8 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { failureOf } from '../failure-for-tests.js';
-import { ByteReader } from './byte-reader.js';
-import type { ByteSource } from './byte-source.js';
+import { ByteReader, type ByteSource } from './byte-reader.js';
 
 const fail = (what: string): Failure =>
   new Failure({ kind: 'input', code: 'bad', fact: what, next: '' });

@@ -1,5 +1,11 @@
 import type { Failure } from '../../failure.js';
-import type { ByteSource } from './byte-source.js';
+
+/** Bytes that can be read from any place: a file on disk, or memory in tests. */
+export interface ByteSource {
+  readonly size: number;
+  /** Fills `into` from `position` on; answers how many bytes there were. */
+  read(into: Buffer, position: number): number;
+}
 
 /** Small enough to cost nothing, large enough that a header takes a few reads. */
 const chunkBytes = 256 * 1024;

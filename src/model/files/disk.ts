@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { Failure } from '../../failure.js';
-import { readReason } from '../../files/read-reason.js';
-import type { ByteSource } from './byte-source.js';
+import { readReason } from '../../files/system-errors.js';
+import type { ByteSource } from './byte-reader.js';
 
 /**
  * Lends a file for reading and closes it again. Only plain files are opened: a pipe would wait for

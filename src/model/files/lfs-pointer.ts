@@ -1,4 +1,4 @@
-import type { ByteSource } from './byte-source.js';
+import type { ByteSource } from './byte-reader.js';
 
 const firstLine = Buffer.from('version https://git-lfs.github.com/spec/');
 

@@ -2,8 +2,7 @@ import { assert, nat, property, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../config/describe-config.js';
-import { parseCatalogue, shippedCatalogue } from './catalogue.js';
-import { nameKey } from './name-key.js';
+import { nameKey, parseCatalogue, shippedCatalogue } from './catalogue.js';
 
 const { models } = shippedCatalogue();
 

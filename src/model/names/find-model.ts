@@ -1,10 +1,13 @@
+import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { type CatalogueModel, shippedCatalogue } from './catalogue.js';
+import { makeFolder } from '../../files/make-folder.js';
+import { openOutputFile } from '../../files/output-file.js';
+import { readOwnFile } from '../../files/own-file.js';
+import { configName, readConfigValues } from '../config/read-config.js';
+import { limits } from '../limits.js';
+import { type CatalogueModel, nameKey, shippedCatalogue } from './catalogue.js';
 import { cachedModel } from './hub-cache.js';
-import { downloadConfig, type HubAccess } from './hub-download.js';
-import { keepConfig, keptConfig, keptFolder } from './kept-config.js';
-import { nameKey } from './name-key.js';
 import { parametersInName } from './parameter-count.js';
 
 /** What a name stands for, and how it was found. */
@@ -86,4 +89,157 @@ function unknownModel(name: string): Failure {
         ? 'Name a folder with its config.json, or give --parameters, or let --hub download its config.json.'
         : `Did you mean ${meant}? Otherwise give --parameters, or let --hub download its config.json.`,
   });
+}
+
+/** A config comes within a second; a hub that is silent so long does not answer. */
+const patienceMs = 60_000;
+const usualEndpoint = 'https://huggingface.co';
+/** Organization and name, each as the hub allows them; nothing that could lead elsewhere. */
+const hubName = /^(?:[\w][\w.-]{0,95}\/)?[\w][\w.-]{0,95}$/;
+
+/** Who asks the hub, and where it is. */
+interface HubAccess {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Downloads the config.json of a model, and nothing else, from the hub that `HF_ENDPOINT` names, with
+ * `HF_TOKEN` where it is set. Answers its text, checked to be the config of a model.
+ *
+ * @example
+ * await downloadConfig('openai-community/gpt2', { environment: process.env });
+ */
+async function downloadConfig(name: string, access: HubAccess): Promise<string> {
+  if (!hubName.test(name) || name.includes('..')) {
+    throw hubFailure(name, 'a hub has no such names', 'Write it as organization/name.');
+  }
+  const address = addressOf(name, access.environment['HF_ENDPOINT'] ?? usualEndpoint);
+  const token = access.environment['HF_TOKEN'];
+  const text = await textAt(address, name, token, access.signal);
+  const bytes = Buffer.from(text);
+  readConfigValues(
+    { size: bytes.length, read: (into, from) => bytes.copy(into, 0, from) },
+    address.href,
+  );
+  return text;
+}
+
+function addressOf(name: string, endpoint: string): URL {
+  const base = endpoint.endsWith('/') ? endpoint : `${endpoint}/`;
+  if (!/^https?:\/\//i.test(base) || !URL.canParse(base)) {
+    throw hubFailure(
+      name,
+      `HF_ENDPOINT is "${endpoint.slice(0, 100)}", which is not a web address`,
+      'Correct it, or unset it.',
+    );
+  }
+  return new URL(`${name}/resolve/main/config.json`, base);
+}
+
+async function textAt(
+  address: URL,
+  name: string,
+  token: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const patience = AbortSignal.timeout(patienceMs);
+  try {
+    const answer = await fetch(address, {
+      headers: token ? { authorization: `Bearer ${token}` } : {},
+      signal: signal === undefined ? patience : AbortSignal.any([signal, patience]),
+    });
+    if (!answer.ok) {
+      await answer.body?.cancel();
+      throw refused(name, answer.status, token !== undefined);
+    }
+    return await limitedText(answer, name);
+  } catch (error) {
+    if (error instanceof Failure || signal?.aborted) throw error;
+    const why = error instanceof Error ? (causeOf(error) ?? error.message) : String(error);
+    throw hubFailure(
+      name,
+      `${address.host} cannot be asked (${why.slice(0, 120)})`,
+      'Check the network and HF_ENDPOINT, or leave --hub out.',
+      error,
+    );
+  }
+}
+
+function causeOf({ cause }: Error): string | undefined {
+  return cause instanceof Error && cause.message !== '' ? cause.message : undefined;
+}
+
+/** Counted while it comes: the size that a server names may be wrong. */
+async function limitedText(answer: Response, name: string): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of answer.body ?? []) {
+    bytes += piece.length;
+    if (bytes > limits.configBytes) {
+      throw hubFailure(
+        name,
+        `its config.json is larger than ${limits.configBytes} bytes`,
+        'Check the name.',
+      );
+    }
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+function refused(name: string, status: number, hasToken: boolean): Failure {
+  if (status === 404) {
+    return hubFailure(name, 'the hub has no config.json of that name', 'Check the name.');
+  }
+  if (status === 401 || status === 403) {
+    return hubFailure(
+      name,
+      `the hub does not give it to this user (${status})`,
+      hasToken
+        ? 'Check the name, HF_TOKEN, and whether its terms were accepted on the hub.'
+        : 'Check the name; for a gated model set HF_TOKEN.',
+    );
+  }
+  return hubFailure(name, `the hub answered ${status}`, 'Try again later.');
+}
+
+function hubFailure(name: string, why: string, next: string, cause?: unknown): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'hub-failed',
+    fact: `The config of "${name.slice(0, 200)}" was not downloaded: ${why}.`,
+    next,
+    cause,
+  });
+}
+
+/** Where a config of that name is kept: from the catalogue, or from the hub. */
+function keptFolder(home: string, from: 'catalogue' | 'hub', name: string): string {
+  return join(home, 'models', from, name.replaceAll('/', '--'));
+}
+
+/** The folder, where a config was kept there before. */
+function keptConfig(folder: string): string | undefined {
+  const text = readOwnFile(join(folder, configName), limits.configBytes);
+  return text === undefined || text === '' ? undefined : folder;
+}
+
+/** Writes a config where Python can read it too; one that is there and the same is left alone. */
+function keepConfig(folder: string, text: string): string {
+  const file = join(folder, configName);
+  if (readOwnFile(file, limits.configBytes) === text) return folder;
+  try {
+    makeFolder(folder, 0o700);
+  } catch (error) {
+    throw new Failure({
+      kind: 'input',
+      code: 'cannot-write',
+      fact: `The folder ${folder} cannot be made (${error instanceof Error ? error.message : String(error)}).`,
+      next: 'Set PLIMSOLL_HOME to a folder that can be written.',
+      cause: error,
+    });
+  }
+  openOutputFile(file, folder).write(text);
+  return folder;
 }

@@ -2,12 +2,14 @@ import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
 import type { Estimate } from '../../estimate/types.js';
+import type { Model } from '../../model/types.js';
+import { isKnown } from '../../units/known.js';
+import { choosePreset, type PresetChoice } from '../quantization/choose.js';
 import { closedWorkload } from './closed-workload.js';
 import { findSource, readModelOf, withOwnInput } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { parallelOf } from './read-parallel.js';
-import { checkRequest, readWorkload } from './read-workload.js';
-import { type RecommendedQuantization, recommendation } from './recommended-quantization.js';
+import { checkRequest, type OpenWorkload, readWorkload } from './read-workload.js';
 import type { WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
@@ -92,4 +94,26 @@ export async function makeEstimate(
     ...(recommended !== undefined && { recommendedQuantization: recommended }),
     notes: [...notes, ...found.notes],
   };
+}
+
+/** The most precise way to hold the weights that fits a card. */
+type RecommendedQuantization = Pick<PresetChoice, 'preset' | 'training' | 'reason'>;
+
+/** Absent where the number of parameters is not known, or weights are packed already. */
+function recommendation(
+  model: Model | undefined,
+  { mode = 'train' }: OpenWorkload,
+  gpu: Gpu,
+  { hostBytes }: { readonly hostBytes: number },
+): RecommendedQuantization | undefined {
+  if (model === undefined || model.weights?.format === 'gguf') return undefined;
+  const { parameters } = model.description;
+  if (!isKnown(parameters)) return undefined;
+  const { preset, training, reason } = choosePreset({
+    parameters,
+    freeBytes: gpu.capacityBytes,
+    hostFreeBytes: hostBytes,
+    forTraining: mode === 'train',
+  });
+  return { preset, training, reason };
 }

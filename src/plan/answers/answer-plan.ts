@@ -1,23 +1,34 @@
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
+import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { configurationsToTry } from '../fit/configurations.js';
+import { byWorth, costOf, optionOf } from '../fit/options.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { assumedBatch, batchOfOneGpu, planSettings } from '../fit/plan-settings.js';
-import type { ChangeableSetting, Plan } from '../fit/types.js';
+import type {
+  ChangeableSetting,
+  Configuration,
+  Plan,
+  PlanEstimators,
+  PlanFacts,
+  PlanOption,
+} from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
-import { planOfSharding } from '../sharding/sharded-plan.js';
+import { chooseSharding, neededGpus } from '../sharding/choose-sharding.js';
+import {
+  configurationOf,
+  type Sharding,
+  type ShardingOption,
+  type ShardingRequest,
+  type TracedSharding,
+} from '../sharding/sharding-option.js';
+import { shardingSnippet } from '../snippets/sharding.js';
 import { findSource } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
-import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
-import { type PlanBudget, type PreparedPlan, planRequest } from './plan-request.js';
-import {
-  isShared,
-  isShownBySharing,
-  neededSharding,
-  type PlanSharding,
-  sharedTraining,
-  written,
-} from './plan-sharding.js';
+import { type PlanBudget, type PreparedPlan, planRequest, sourceFor } from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
@@ -173,12 +184,12 @@ export function planDocument(
     readonly savedTo?: string | undefined;
   } = {},
 ): PlanDocument {
-  const { fits, settings, estimate, alternatives, notes, ...others } = plan;
+  const { fits, settings, estimate: estimated, alternatives, notes, ...others } = plan;
   const { loading, savedTo } = more;
   return {
     fits,
     settings,
-    estimate,
+    estimate: estimated,
     alternatives,
     ...others,
     budget: request.budget,
@@ -204,4 +215,219 @@ function noRuleOfThumb(): Failure {
     fact: 'A plan needs more than a type and a size.',
     next: 'Name a config.json, or a script.',
   });
+}
+
+/** How several GPUs share a training, traced, with what to paste. */
+interface PlanSharding extends Sharding {
+  readonly gpus: number;
+  /** Whether the number of GPUs is an answer, and not what was asked for. */
+  readonly needed: boolean;
+  /** What changes of what was asked for; absent where nothing does. */
+  readonly changes?: string;
+  readonly snippet?: string;
+}
+
+/** For how many samples a rank settings are chosen where no batch was named; then it grows. */
+const defaultBatch = 8;
+
+/** Whether GPUs were named, and how they share a training is traced. */
+function isShared(prepared: PreparedPlan): boolean {
+  return prepared.request.facts.gpus > 1 && isTraced(prepared);
+}
+
+/** Traces the methods to share a training out over the GPUs that were named. */
+function sharedTraining(prepared: PreparedPlan, machine: AnswerMachine): Promise<TracedSharding> {
+  const { gpus } = prepared.request.facts;
+  const { batch } = prepared.request.wishes;
+  const asked = { ...askedOf(prepared, batch ?? defaultBatch * gpus), gpus };
+  return chooseSharding({ ...asked, grows: batch === undefined }, judgeOf(prepared, machine));
+}
+
+/**
+ * Over how many GPUs a training is shared out where one is not enough for training the whole model, and
+ * how. Undefined where that is not asked.
+ */
+async function neededSharding(
+  plan: Plan,
+  prepared: PreparedPlan,
+  machine: AnswerMachine,
+): Promise<PlanSharding | undefined> {
+  const { facts, wishes } = prepared.request;
+  if (facts.gpus > 1 || !isTraced(prepared)) return undefined;
+  if (plan.fits && plan.settings.lora === 'none') return undefined;
+  const asked = askedOf(prepared, wishes.batch ?? 1);
+  const { gpus, sharding } = await neededGpus(asked, judgeOf(prepared, machine));
+  const changes = wishes.batch === undefined ? undefined : unevenBatch(wishes.batch, gpus);
+  return { ...written(gpus, true, sharding), ...(changes !== undefined && { changes }) };
+}
+
+/** As it is answered: without the trace, which is that of the plan. */
+function written(gpus: number, needed: boolean, { chosen, tried }: TracedSharding): PlanSharding {
+  const snippet = chosen && shardingSnippet(chosen);
+  return {
+    gpus,
+    needed,
+    ...(chosen && { chosen }),
+    tried,
+    ...(snippet !== undefined && { snippet }),
+  };
+}
+
+/** What `sharedTraining` has traced, so that arithmetic has nothing to say about it. */
+function isShownBySharing(prepared: PreparedPlan): (configuration: Configuration) => boolean {
+  const { precision, optimizer } = askedOf(prepared, 1).workload;
+  return (one) =>
+    one.precision === precision &&
+    one.optimizer === optimizer &&
+    one.offload === 'none' &&
+    one.loraRank === undefined &&
+    one.quantization === undefined;
+}
+
+function askedOf(
+  { request: { wishes, facts } }: PreparedPlan,
+  batch: number,
+): Omit<ShardingRequest, 'gpus'> {
+  const workload: Workload = {
+    mode: 'train',
+    batch,
+    sequence: wishes.sequence,
+    image: wishes.image,
+    targetSequence: wishes.targetSequence,
+    optimizer: wishes.optimizer ?? 'adamw-fused',
+    precision: wishes.precision ?? (facts.bfloat16 ? 'amp-bf16' : 'amp-fp16'),
+    checkpointing: false,
+  };
+  return {
+    workload,
+    parameters: facts.parameters,
+    capacityBytes: facts.capacityBytes,
+    tokensPerSample: facts.tokensPerSample,
+    checkpointing: checkpointingOf(wishes.checkpointing, facts.transformers),
+  };
+}
+
+function judgeOf({ source, gpu }: PreparedPlan, machine: AnswerMachine) {
+  return (workload: Workload) => estimate({ source, workload, gpu, method: 'trace' }, machine);
+}
+
+/** What a person fixed stays. */
+function checkpointingOf(
+  wish: boolean | undefined,
+  can: boolean,
+): ShardingRequest['checkpointing'] {
+  if (wish !== undefined) return wish ? 'always' : 'never';
+  return can ? 'if-needed' : 'never';
+}
+
+/** What a person fixed otherwise is no question of sharing. */
+function isTraced({ source, method, maxBatch, request }: PreparedPlan): boolean {
+  const { mode, loraRank, quantization, zero, offload, mayChange } = request.wishes;
+  const open = [loraRank, quantization, zero, offload, mayChange].every((one) => one === undefined);
+  return mode === 'train' && open && !maxBatch && method !== 'formula' && source.kind === 'path';
+}
+
+/**
+ * What becomes of a batch that GPUs cannot share out evenly, in words: each takes as many samples as the
+ * others. Undefined where they can.
+ *
+ * @example
+ * unevenBatch(20, 8); // '... a step takes 24 samples, 3 on each GPU. With 10 GPUs it stays 20.'
+ */
+export function unevenBatch(batch: number, gpus: number): string | undefined {
+  if (batch % gpus === 0) return undefined;
+  const each = Math.ceil(batch / gpus);
+  let even = gpus + 1;
+  while (even <= batch && batch % even !== 0) even += 1;
+  const kept = even > batch ? '' : ` With ${even} GPUs it stays ${batch}.`;
+  return `A batch of ${batch} cannot be split evenly over ${gpus} GPUs: a step takes ${each * gpus} samples, ${each} on each GPU.${kept}`;
+}
+
+/** The judge is what `estimate` answers; where that takes a trace, the formula guides it. */
+function planEstimators(
+  {
+    source,
+    gpu,
+    method,
+  }: {
+    readonly source: ModelSource;
+    readonly gpu: Gpu;
+    readonly method: EstimateMethod;
+  },
+  machine: AnswerMachine,
+): PlanEstimators {
+  const { environment, folder, signal, wording, work } = machine;
+  let count = 0;
+  const machineFor = (workload: Workload): AnswerMachine => {
+    count += 1;
+    const { onProgress } = machine;
+    if (onProgress === undefined) return machine;
+    const what = `Estimate ${count}: ${described(workload)}`;
+    onProgress(what);
+    return {
+      ...machine,
+      onProgress: (text: string, share?: number) => onProgress(`${what}. ${text}`, share),
+    };
+  };
+  return {
+    judge: (workload) =>
+      estimate(
+        { source: sourceFor(source, workload), workload, gpu, method },
+        machineFor(workload),
+      ),
+    guide:
+      source.kind !== 'path' || method === 'formula'
+        ? undefined
+        : async (workload) => {
+            try {
+              const request = { source, workload, gpu, method: 'formula' } as const;
+              return await estimate(request, { environment, folder, signal, wording, work });
+            } catch (error) {
+              // A model that no formula knows is planned by its traces alone.
+              if (error instanceof Failure && error.kind !== 'interrupted') return undefined;
+              throw error;
+            }
+          },
+  };
+}
+
+function described({ batch, precision, checkpointing, loraRank }: Workload): string {
+  const more = [
+    ...(checkpointing ? ['checkpointing'] : []),
+    ...(loraRank === undefined ? [] : ['LoRA']),
+  ];
+  return [`batch ${batch}`, precision, ...more].join(', ');
+}
+
+/**
+ * The plan whose settings are those of the method that was chosen, with the others that were traced beside
+ * it. Where nothing fits, that of the last; undefined where that was not traced.
+ *
+ * @example
+ * planOfSharding(await chooseSharding(request, judge), facts)?.settings.zero; // 3 with fsdp2
+ */
+export function planOfSharding(
+  { chosen, tried, estimate: estimated }: TracedSharding,
+  facts: PlanFacts,
+): Plan | undefined {
+  const taken = chosen ?? tried.at(-1);
+  if (taken === undefined || estimated === undefined) return undefined;
+  const mode = 'train';
+  const plain = { ...configurationOf(taken), checkpointing: false, zero: 0 } as const;
+  const unit = costOf(plain, taken.batch * taken.accumulation, 1, { mode, facts, unit: 1 });
+  const shown = (option: ShardingOption, peak: Estimate['peak']) => {
+    const needs = { estimate: { ...estimated, peak }, hostBytes: 0 };
+    const { batch, accumulation, fit } = option;
+    const configuration = configurationOf(option);
+    const { estimate: _, ...one } = optionOf(
+      { configuration, batch, accumulation, needs },
+      { mode, facts, unit },
+    );
+    return { ...one, fits: fit !== 'no', surely: fit === 'surely' };
+  };
+  const { method: _, peak: _peak, ...answer } = shown(taken, estimated.peak);
+  const others = tried.flatMap((option): PlanOption[] =>
+    option === taken || option.peak === undefined ? [] : [shown(option, option.peak)],
+  );
+  return { ...answer, estimate: estimated, alternatives: others.toSorted(byWorth), notes: [] };
 }

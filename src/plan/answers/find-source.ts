@@ -1,6 +1,6 @@
+import { usualModel } from '../../estimate/estimate.js';
 import { inThisThread } from '../../estimate/estimate-work.js';
 import type { ModelSource } from '../../estimate/model-source.js';
-import { usualModel } from '../../estimate/parameter-rule.js';
 import { findModel } from '../../model/names/find-model.js';
 import type { Model, Stack } from '../../model/types.js';
 import type { AnswerMachine } from './machine.js';

@@ -1,5 +1,5 @@
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
-import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { modelSizes, modelTypes } from '../../estimate/model-source.js';
 import {
   keptResults,
   optimizers,
@@ -11,16 +11,18 @@ import { Failure } from '../../failure.js';
 import { nearest } from '../../units/nearest.js';
 import { offloads, zeroStages } from '../fit/types.js';
 import {
+  checkParallel,
   type FieldReader,
   oneOf,
+  parallelFields,
   readArguments,
   readByteCount,
   readCount,
   readFlag,
+  readGpus,
   readParameters,
   readText,
-} from './read-field.js';
-import { checkParallel, parallelFields, readGpus } from './read-parallel.js';
+} from './read-parallel.js';
 import { type NamedSource, sourceOf } from './source-of.js';
 import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';

@@ -1,6 +1,5 @@
 import { isAbsolute } from 'node:path';
-import type { ModelSource } from '../../estimate/model-source.js';
-import type { ModelSize, ModelType } from '../../estimate/model-types.js';
+import type { ModelSize, ModelSource, ModelType } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { RequestField, RequestWording } from './wording.js';
 

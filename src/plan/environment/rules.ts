@@ -1,6 +1,8 @@
 import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
-import { allocConfReason, allocConfValue } from './alloc-conf-value.js';
-import type { EnvironmentContext } from './types.js';
+import { Failure } from '../../failure.js';
+import { formatBytes } from '../../units/bytes.js';
+import { capitalized } from '../../units/sentence.js';
+import type { EnvironmentContext, MemoryBudget } from './types.js';
 
 /** What a variable should be in one mode. */
 export interface Advice {
@@ -244,3 +246,74 @@ export const environmentRules: readonly EnvironmentRule[] = [
 export const oldNames: readonly (readonly [old: string, now: string])[] = [
   ['NCCL_ASYNC_ERROR_HANDLING', 'TORCH_NCCL_ASYNC_ERROR_HANDLING'],
 ];
+
+/**
+ * What `PYTORCH_CUDA_ALLOC_CONF` should say; undefined where PyTorch's own defaults are best. AMD
+ * gets no expandable segments: they are new there, and jobs were seen to hang.
+ */
+export function allocConfValue({ mode, vendor, budget }: EnvironmentContext): string | undefined {
+  const expandable = `expandable_segments:${mode === 'production' ? 'True' : 'False'}`;
+  const fraction = budget === undefined ? undefined : memoryFraction(budget);
+  const options = [
+    ...(vendor === 'nvidia' ? [expandable] : []),
+    ...(fraction === undefined ? [] : [`per_process_memory_fraction:${fraction}`]),
+  ];
+  return options.length === 0 ? undefined : options.join(',');
+}
+
+export function allocConfReason({ mode, vendor, budget }: EnvironmentContext): string {
+  const segments =
+    mode === 'production'
+      ? 'Segments grow in place instead of being cut from fixed blocks, so sizes that change from step to step leave fewer holes'
+      : "PyTorch's own default, in which a segment is one allocation of the driver, as snapshots and sanitizers show it";
+  const fraction = 'the fraction, which PyTorch 2.11 takes, keeps the process to its budget';
+  const limited = budget !== undefined && memoryFraction(budget) !== undefined;
+  if (vendor === 'amd') return `${capitalized(fraction)}.`;
+  return `${segments}${limited ? `; ${fraction}` : ''}.`;
+}
+
+/**
+ * The share of the capacity that PyTorch's allocator may take so that the whole process keeps to the
+ * budget; undefined when the budget is all there is. Rounded down, to four digits.
+ *
+ * @example
+ * memoryFraction({ memoryBytes: 20e9, capacityBytes: 80e9, contextBytes: 0 }); // 0.25
+ */
+export function memoryFraction(budget: MemoryBudget): number | undefined {
+  const { memoryBytes, capacityBytes, contextBytes } = budget;
+  if (memoryBytes >= capacityBytes) return undefined;
+  const fraction = Math.floor(((memoryBytes - contextBytes) / capacityBytes) * 1e4) / 1e4;
+  if (fraction > 0) return fraction;
+  throw new Failure({
+    kind: 'input',
+    code: 'memory-too-small',
+    fact: `A budget of ${formatBytes(memoryBytes)} leaves nothing: the CUDA context alone takes about ${formatBytes(contextBytes)} (estimated).`,
+    next: 'Give it more memory.',
+  });
+}
+
+type Entry = [name: string, values: readonly string[] | null];
+
+/** Words that a switch takes for on. */
+const on = ['1', 'true', 'True', 'TRUE', 'yes', 'on'];
+
+/**
+ * Which values of which variables are for debugging, and so have no place in a program that goes into
+ * production; null stands for any value.
+ *
+ * @example
+ * debugSettings()['CUDA_LAUNCH_BLOCKING']; // ['1', 'true', ...]
+ */
+export function debugSettings(): Readonly<Record<string, readonly string[] | null>> {
+  const entries = environmentRules.flatMap(
+    ({ name, production, debug, debugValues = [], reads }): Entry[] => {
+      if (production === undefined) return [];
+      if (production.action === 'unset') return [[name, null]];
+      const value = debug?.action === 'set' && typeof debug.value === 'string' ? [debug.value] : [];
+      const values = [...debugValues, ...value].filter((one) => one !== production.value);
+      if (values.length === 0) return [];
+      return [[name, reads === 'switch' ? on : values]];
+    },
+  );
+  return Object.fromEntries(entries);
+}

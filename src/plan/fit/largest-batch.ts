@@ -1,4 +1,5 @@
-import { nextStep, previousStep, stepBelow } from './batch-steps.js';
+import type { EstimateBook } from './estimate-book.js';
+import type { Configuration } from './types.js';
 
 /** The largest batch that is looked at: more samples than any step of any job takes. */
 const maxBatch = 2 ** 20;
@@ -112,4 +113,55 @@ function slopeAt(batch: number, tried: readonly Tried[]): number {
     .toSorted((one, two) => Math.abs(one.batch - batch) - Math.abs(two.batch - batch));
   if (here === undefined || other === undefined) return 0;
   return Math.max(0, (here.bytes - other.bytes) / (here.batch - other.batch));
+}
+
+/**
+ * Batches are not told more exactly than 2 %: an estimate is not better than that, and round
+ * batches run better than odd ones.
+ */
+const finest = 50;
+
+/**
+ * By how much batches of this size differ: the largest power of two that is at most 2 % of it.
+ *
+ * @example
+ * batchStep(32); // 1
+ * batchStep(200); // 4
+ */
+export function batchStep(batch: number): number {
+  return batch < finest * 2 ? 1 : 2 ** Math.floor(Math.log2(batch / finest));
+}
+
+/** The largest batch on a step that is not above this one. */
+export function stepBelow(batch: number): number {
+  const whole = Math.floor(batch);
+  return whole - (whole % batchStep(whole));
+}
+
+/** The next larger batch on a step. */
+export function nextStep(batch: number): number {
+  return stepBelow(batch) + batchStep(batch);
+}
+
+/** The next smaller batch on a step; 0 below 1. */
+export function previousStep(batch: number): number {
+  return stepBelow(batch - 1);
+}
+
+/** The largest batch by the guide alone; undefined where it knows nothing of this configuration. */
+export async function roughGuess(
+  configuration: Configuration,
+  book: EstimateBook,
+  budgetBytes: number,
+): Promise<number | undefined> {
+  let known = true;
+  const bytesOf = async (batch: number) => {
+    const rough = await book.roughly(configuration, batch);
+    if (rough === undefined) known = false;
+    return rough?.estimate.peak.leastCapacityBytes ?? Number.POSITIVE_INFINITY;
+  };
+  await bytesOf(1);
+  if (!known) return undefined;
+  const { batch } = await largestBatch({ bytesOf, budgetBytes });
+  return known ? Math.max(1, batch) : undefined;
 }

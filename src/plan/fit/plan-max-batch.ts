@@ -1,10 +1,9 @@
 import { callWording } from '../../estimate/wording.js';
 import { formatBytes } from '../../units/bytes.js';
+import { fixedConfiguration } from './configurations.js';
 import { openEstimateBook } from './estimate-book.js';
-import { fixedConfiguration } from './fixed-configurations.js';
-import { largestBatch } from './largest-batch.js';
+import { largestBatch, roughGuess } from './largest-batch.js';
 import { costOf, type EvaluatedConfiguration, optionOf } from './options.js';
-import { roughGuess } from './rough-guess.js';
 import type { Plan, PlanEstimators, PlanFacts, PlanWishes, PlanWording } from './types.js';
 
 /**

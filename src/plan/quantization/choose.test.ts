@@ -2,10 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { quantizationPresets } from '../../estimate/types.js';
 import { GiB } from '../../units/bytes.js';
-import type { ChooseOptions } from './choice.js';
-import { choosePreset } from './choose.js';
-import { weightBytes } from './preset-bytes.js';
-import { presetFacts } from './presets.js';
+import { type ChooseOptions, choosePreset } from './choose.js';
+import { presetFacts, weightBytes } from './presets.js';
 
 const llama7b = { parameters: 6_738_415_616, keptParameters: 262_410_240 };
 const calm22b = { parameters: 22.5e9 };

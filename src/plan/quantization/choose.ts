@@ -1,11 +1,44 @@
 import { assumedContext } from '../../estimate/cards/gpu-table.js';
 import { type QuantizationPreset, quantizationPresets } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { formatBytes } from '../../units/bytes.js';
 import type { QuantizationMemory } from './bits-and-bytes.js';
-import type { ChooseOptions, PresetChoice, PresetOption } from './choice.js';
-import { choiceReason } from './choice-reason.js';
-import { fp16Bytes, keptBytes, stateBytes } from './preset-bytes.js';
-import { presetFacts, type TrainingMethod } from './presets.js';
+import {
+  fp16Bytes,
+  keptBytes,
+  type ModelWeights,
+  presetFacts,
+  stateBytes,
+  type TrainingMethod,
+} from './presets.js';
+
+export interface ChooseOptions extends ModelWeights {
+  /** What is free on the GPU; 0 where there is none. */
+  readonly freeBytes: number;
+  readonly hostFreeBytes: number;
+  readonly forTraining: boolean;
+  /** What the job takes beside weights and their states, where it is known: activations, context. */
+  readonly workingBytes?: number | undefined;
+}
+
+/** A preset that was considered, with the bytes it would take. All of them are estimated. */
+export interface PresetOption {
+  readonly preset: QuantizationPreset;
+  readonly training: TrainingMethod | 'none';
+  readonly fits: boolean;
+  readonly gpuBytes: number;
+  readonly hostBytes: number;
+}
+
+export interface PresetChoice {
+  readonly preset: QuantizationPreset | 'none';
+  readonly training: TrainingMethod | 'none';
+  readonly reason: string;
+  /** For `bitsAndBytesArguments`: what the weights may take. */
+  readonly memory: QuantizationMemory;
+  /** All that were considered, the chosen one too, the most precise first. */
+  readonly alternatives: readonly PresetOption[];
+}
 
 /** On a GPU the most precise first; the host is precise as well, but far slower. */
 const order: readonly QuantizationPreset[] = [
@@ -126,4 +159,38 @@ function checkOptions(options: ChooseOptions): void {
 
 function outside(most: number): (entry: readonly [string, number]) => boolean {
   return ([, value]) => !(value >= 0 && value <= most);
+}
+
+/** Why this preset, in words for people. */
+function choiceReason(
+  chosen: PresetOption | undefined,
+  all: readonly PresetOption[],
+  { freeBytes, hostFreeBytes, forTraining }: ChooseOptions,
+): string {
+  const purpose = forTraining ? 'training' : 'inference';
+  const free = `${formatBytes(freeBytes)} of the GPU and ${formatBytes(hostFreeBytes)} of the host are free`;
+  if (chosen === undefined) {
+    const least = Math.min(...all.filter(({ preset }) => preset !== 'cpu').map(totalOf));
+    return `Nothing fits for ${purpose}: ${free}; the smallest needs ${formatBytes(least)} (estimated).`;
+  }
+  const { preset, training } = chosen;
+  const bytes = [
+    ...(chosen.gpuBytes > 0 ? [`${formatBytes(chosen.gpuBytes)} of the GPU`] : []),
+    ...(chosen.hostBytes > 0 ? [`${formatBytes(chosen.hostBytes)} of the host`] : []),
+  ].join(' and ');
+  const better = all[all.indexOf(chosen) - 1];
+  const method = training === 'lora' ? ' with LoRA' : '';
+  const best = better === undefined ? 'the most precise there is' : 'the most precise that fits';
+  const next =
+    better === undefined ? '' : ` ${nameOf(better)} would need ${formatBytes(totalOf(better))}.`;
+  const place = preset === 'cpu' ? 'Only the host has room' : `It is ${best}`;
+  return `${place} for ${purpose}${method}: it needs about ${bytes} (estimated); ${free}.${next}`;
+}
+
+function totalOf({ gpuBytes, hostBytes }: PresetOption): number {
+  return gpuBytes + hostBytes;
+}
+
+function nameOf({ preset, training }: PresetOption): string {
+  return training === 'none' ? preset : `${preset} (${training})`;
 }

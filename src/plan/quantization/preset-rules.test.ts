@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import type { QuantizationPreset } from '../../estimate/types.js';
 import { choosePreset } from './choose.js';
-import { weightBytes } from './preset-bytes.js';
-import { presetFacts } from './presets.js';
+import { presetFacts, weightBytes } from './presets.js';
 
 /** The same file is read by python/tests/sdk/test_presets.py: both must answer alike. */
 interface Rules {

@@ -13,8 +13,7 @@ import { dirname, join, relative } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { modelKey } from './model-key.js';
-import { loadQuantization, saveQuantization } from './quantization-file.js';
+import { loadQuantization, modelKey, saveQuantization } from './quantization-file.js';
 import type { SavedQuantization } from './saved-quantization.js';
 
 const saved: SavedQuantization = {

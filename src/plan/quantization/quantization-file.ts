@@ -1,10 +1,9 @@
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { canonicalModel } from './canonical-model.js';
-import { modelKey } from './model-key.js';
 import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-quantization.js';
 
 /**
@@ -108,4 +107,41 @@ function bad(path: string, why: string, cause?: unknown): Failure {
 
 function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * One name for one model: a folder that is there by its real path, however it was written.
+ * `./my-model`, `my-model/` and `my-model/config.json` are the same model; anything else is a name
+ * on a hub. The Python package names models by the same rule.
+ *
+ * @example
+ * canonicalModel('cyberagent/calm3-22b-chat'); // the same, unless there is such a folder here
+ */
+function canonicalModel(model: string): string {
+  const folder = basename(model) === 'config.json' ? dirname(model) : model;
+  try {
+    return statSync(folder).isDirectory() ? realpathSync.native(folder) : model;
+  } catch {
+    return model;
+  }
+}
+
+/** File systems take 255 bytes; the hash, its dash and the ending need some of them. */
+const readableLength = 80;
+const hashLength = 12;
+
+/**
+ * A file name for a model, readable and safe whatever the model is called: no separators, no dots in
+ * front, and a hash so that two models never share one.
+ *
+ * @example
+ * modelKey('cyberagent/calm3-22b-chat'); // 'cyberagent-calm3-22b-chat-' and 12 hexadecimal digits
+ */
+export function modelKey(model: string): string {
+  const readable = model
+    .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/^[.-]+/, '')
+    .slice(0, readableLength);
+  const hash = createHash('sha256').update(model).digest('hex').slice(0, hashLength);
+  return readable === '' ? hash : `${readable}-${hash}`;
 }

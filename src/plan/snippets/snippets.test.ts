@@ -7,10 +7,9 @@ import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
 import { frameworks } from './formats.js';
-import { planLines } from './plan-lines.js';
+import { planLines, shardingFormat } from './plan-lines.js';
 import { hasAdaptersApart, planSnippet } from './plan-snippet.js';
 import { recogniseFramework } from './recognise.js';
-import { shardingFormat } from './sharding-formats.js';
 
 const settings: PlanSettings = {
   batch: 4,

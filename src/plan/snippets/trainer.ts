@@ -1,6 +1,5 @@
 import type { Optimizer } from '../../estimate/types.js';
 import type { PlanSettings } from '../fit/types.js';
-import { pythonCall } from './python-text.js';
 
 /** The names that TrainingArguments has for optimizers; the others are handed to the Trainer itself. */
 const optimizerNames: Partial<Readonly<Record<Optimizer, string>>> = {
@@ -54,4 +53,30 @@ export function loadedIn(precision: PlanSettings['precision']): string[] {
   if (precision !== 'bf16' && precision !== 'fp16') return [];
   const name = precision === 'bf16' ? 'bfloat16' : 'float16';
   return [`# Load the model in ${name}: from_pretrained(..., dtype="${name}")`];
+}
+
+/** An argument of a Python call: a number, a truth value, or text; undefined is left out. */
+type PythonValue = number | boolean | string | undefined;
+
+/**
+ * A call in Python, one argument a line.
+ *
+ * @example
+ * pythonCall('args = TrainingArguments', ['"out"'], { bf16: true });
+ */
+export function pythonCall(
+  head: string,
+  first: readonly string[],
+  named: Readonly<Record<string, PythonValue>>,
+): string[] {
+  const given = Object.entries(named).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${literal(value)}`],
+  );
+  return [`${head}(`, ...[...first, ...given].map((argument) => `    ${argument},`), ')'];
+}
+
+/** JSON writes texts and numbers as Python does. */
+function literal(value: number | boolean | string): string {
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  return JSON.stringify(value);
 }

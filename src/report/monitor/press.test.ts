@@ -1,14 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { themeNames } from '../text/charts/themes.js';
-import type { ScreenHits } from './hits.js';
-import { noHits } from './hits.js';
 import { actionOf, keyBindings } from './keys.js';
 import { orderRows } from './order-rows.js';
 import { type MonitorInput, type PressContext, press } from './press.js';
 import { fakeRow } from './row-for-tests.js';
-import { firstInSight } from './selection.js';
-import { type MonitorView, newView } from './view.js';
+import { firstInSight, type MonitorView, newView, noHits, type ScreenHits } from './view.js';
 
 const rows = [1, 2, 3, 4, 5].map((pid) => fakeRow({ pid }));
 const context: PressContext = {

@@ -1,14 +1,17 @@
 import { themeNames } from '../text/charts/themes.js';
-import { click, type MouseInput } from './click.js';
-import type { ScreenHits } from './hits.js';
+import type { ProcessRow } from './build-rows.js';
 import { actionOf, type MonitorAction } from './keys.js';
 import type { Pressed } from './pressed.js';
-import type { ProcessRow } from './process-row.js';
-import { pressInPrompt } from './prompts.js';
-import { moveSelection, selectRow } from './selection.js';
 import { askForSignal } from './signals.js';
 import { type SortColumn, sortColumns, sortLetters } from './sort-columns.js';
-import { type MonitorView, monitorLayouts } from './view.js';
+import {
+  type MonitorView,
+  monitorLayouts,
+  moveSelection,
+  type Prompt,
+  type ScreenHits,
+  selectRow,
+} from './view.js';
 
 /** What a person did: a key by its name, or the mouse. */
 export type MonitorInput = { readonly kind: 'key'; readonly key: string } | MouseInput;
@@ -172,4 +175,99 @@ function showDetails(view: MonitorView, rows: readonly ProcessRow[]): MonitorVie
     return { ...view, message: 'Select a process first: Down.' };
   }
   return { ...view, page: 'details', pageFirst: 0 };
+}
+
+/** The mouse at a place of the screen, from 0. */
+interface MouseInput {
+  readonly kind: 'click' | 'wheel-up' | 'wheel-down';
+  readonly column: number;
+  readonly row: number;
+}
+
+/** Rows that one turn of the wheel moves. */
+const wheelRows = 3;
+
+/** What the mouse does to the screen; on a page or in a question the wheel scrolls, a click does nothing. */
+function click(
+  view: MonitorView,
+  input: MouseInput,
+  { rows, hits }: { readonly rows: readonly ProcessRow[]; readonly hits: ScreenHits },
+): MonitorView {
+  if (input.kind !== 'click') return wheel(view, input.kind === 'wheel-up' ? -1 : 1, rows);
+  if (view.page !== 'main' || view.prompt !== undefined) return view;
+  const title = hits.titles.find(({ from, to }) => input.column >= from && input.column < to);
+  if (input.row === hits.titleRow && title !== undefined) {
+    const again = view.sort === title.column;
+    const descending = again ? !view.descending : sortLetters[title.column].descends;
+    return { ...view, sort: title.column, descending };
+  }
+  const inTable = input.row - hits.titleRow - 1;
+  if (hits.titleRow >= 0 && inTable >= 0 && inTable < hits.tableRows) {
+    const index = hits.first + inTable;
+    const row = rows[index];
+    if (row === undefined) return view;
+    if (row.key === view.selected) return { ...view, page: 'details', pageFirst: 0 };
+    return selectRow(view, rows, index);
+  }
+  const device = hits.devices.find(
+    ({ top, bottom, left, right }) =>
+      input.row >= top && input.row < bottom && input.column >= left && input.column < right,
+  );
+  if (device === undefined) return view;
+  return { ...view, scope: view.scope === device.id ? 'gpus' : device.id, first: 0 };
+}
+
+function wheel(view: MonitorView, sign: number, rows: readonly ProcessRow[]): MonitorView {
+  if (view.page !== 'main') {
+    return { ...view, pageFirst: Math.max(0, view.pageFirst + sign * wheelRows) };
+  }
+  if (view.prompt !== undefined) return view;
+  const at = rows.findIndex(({ key }) => key === view.selected);
+  // The selection moves along: a list that scrolls away from it would jump back at the next key.
+  if (at !== -1) return selectRow(view, rows, at + sign * wheelRows);
+  const first = Math.min(Math.max(0, rows.length - 1), Math.max(0, view.first + sign * wheelRows));
+  return { ...view, first };
+}
+
+/** Longer than any name that is looked for. */
+const maxFilter = 200;
+
+/** A key while the screen asks something. */
+function pressInPrompt(view: MonitorView, prompt: Prompt, key: string): Pressed {
+  switch (prompt.kind) {
+    case 'filter':
+      return { view: typeFilter(view, prompt.before, key) };
+    case 'sort':
+      return { view: { ...chooseSort(view, key), prompt: undefined } };
+    case 'confirm':
+    default: {
+      const closed: MonitorView = { ...view, prompt: undefined };
+      if (key !== 'y' && key !== 'Y') return { view: { ...closed, message: 'Nothing was sent.' } };
+      const { signal, targets } = prompt;
+      return {
+        view: { ...closed, tagged: new Set() },
+        effect: { kind: 'signal', signal, targets },
+      };
+    }
+  }
+}
+
+function typeFilter(view: MonitorView, before: string, key: string): MonitorView {
+  const { filter } = view;
+  if (key === 'enter') return { ...view, prompt: undefined };
+  if (key === 'escape') return { ...view, prompt: undefined, filter: before };
+  if (key === 'backspace') return { ...view, filter: Array.from(filter).slice(0, -1).join('') };
+  if (key === 'ctrl-u') return { ...view, filter: '' };
+  const typed = key === 'space' ? ' ' : key;
+  // Names of other keys are longer than one character.
+  if (Array.from(typed).length !== 1 || filter.length >= maxFilter) return view;
+  return { ...view, filter: filter + typed, first: 0 };
+}
+
+function chooseSort(view: MonitorView, key: string): MonitorView {
+  const sort = sortColumns.find((column) => sortLetters[column].letter === key.toLowerCase());
+  if (sort === undefined) return view;
+  const { descends } = sortLetters[sort];
+  // A capital letter asks for the other direction, as in nvitop.
+  return { ...view, sort, descending: key === key.toLowerCase() ? descends : !descends };
 }

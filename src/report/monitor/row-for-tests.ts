@@ -1,6 +1,5 @@
 import { GiB } from '../../units/bytes.js';
-import { rowKey } from './build-rows.js';
-import type { ProcessRow } from './process-row.js';
+import { type ProcessRow, rowKey } from './build-rows.js';
 
 /** A row of which only what matters to a test is said. */
 export function fakeRow(parts: Partial<ProcessRow> = {}): ProcessRow {

@@ -1,5 +1,5 @@
 import { count } from '../words.js';
-import type { ProcessRow } from './process-row.js';
+import type { ProcessRow } from './build-rows.js';
 import type { MonitorSignal, MonitorView, SignalTarget } from './view.js';
 
 const verbs: Readonly<Record<MonitorSignal, string>> = {

@@ -1,5 +1,5 @@
 import { isKnown } from '../../units/known.js';
-import type { ProcessRow } from './process-row.js';
+import type { ProcessRow } from './build-rows.js';
 
 export const sortColumns = [
   'pid',

@@ -1,5 +1,35 @@
 import type { ThemeName } from '../text/charts/themes.js';
+import type { ProcessRow } from './build-rows.js';
 import type { SortColumn } from './sort-columns.js';
+
+/** Where things are on the screen as drawn last; rows and columns count from 0. */
+export interface ScreenHits {
+  /** The line with the titles of the table; -1 when there is none. */
+  readonly titleRow: number;
+  readonly titles: readonly {
+    readonly column: SortColumn;
+    readonly from: number;
+    readonly to: number;
+  }[];
+  /** How many processes have room, and the first of them. */
+  readonly tableRows: number;
+  readonly first: number;
+  readonly devices: readonly {
+    readonly id: string;
+    readonly top: number;
+    readonly bottom: number;
+    readonly left: number;
+    readonly right: number;
+  }[];
+}
+
+export const noHits: ScreenHits = {
+  titleRow: -1,
+  titles: [],
+  tableRows: 0,
+  first: 0,
+  devices: [],
+};
 
 export type MonitorSignal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
 
@@ -69,4 +99,36 @@ export function newView(theme: ThemeName): MonitorView {
     commandFrom: 0,
     message: '',
   };
+}
+
+/** Selects the row at a place, or the nearest there is. */
+export function selectRow(
+  view: MonitorView,
+  rows: readonly ProcessRow[],
+  index: number,
+): MonitorView {
+  const row = rows[Math.min(rows.length - 1, Math.max(0, index))];
+  return { ...view, selected: row?.key };
+}
+
+/** Moves the selection; the first move selects the first row in sight. */
+export function moveSelection(
+  view: MonitorView,
+  rows: readonly ProcessRow[],
+  by: number,
+): MonitorView {
+  const at = rows.findIndex(({ key }) => key === view.selected);
+  return selectRow(view, rows, at === -1 ? view.first : at + by);
+}
+
+/** The first row to draw, so that the selected one is in sight and no room is left unused. */
+export function firstInSight(
+  view: Pick<MonitorView, 'first' | 'selected'>,
+  rows: readonly ProcessRow[],
+  height: number,
+): number {
+  const at = rows.findIndex(({ key }) => key === view.selected);
+  let first = view.first;
+  if (at !== -1) first = Math.min(at, Math.max(first, at - height + 1));
+  return Math.max(0, Math.min(first, rows.length - height));
 }

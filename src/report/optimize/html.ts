@@ -3,11 +3,10 @@ import type { Optimization } from '../../optimize/document.js';
 import type { TrainingAnswer } from '../../optimize/training-answer.js';
 import { formatBytes } from '../../units/bytes.js';
 import { emblem } from '../html/emblem.js';
-import { estimateStyle } from '../html/estimate-style.js';
+import { estimateStyle, planStyle } from '../html/estimate-sections.js';
 import { html, Markup, unbroken } from '../html/markup.js';
 import { pageHead } from '../html/page-head.js';
-import { planStyle } from '../html/plan-bars.js';
-import { changeLines, headline, savingWords, trainingRows } from './words.js';
+import { changeLines, headline, savingWords, trainingRows } from './text.js';
 
 /**
  * What to do as one HTML page that stands alone: no file beside it, nothing loaded, no script.

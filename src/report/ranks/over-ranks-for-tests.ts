@@ -3,7 +3,7 @@ import { ranksOf } from '../../estimate/parallel.js';
 import { GiB } from '../../units/bytes.js';
 import { estimatePage } from '../estimate-for-tests.js';
 import type { OverRanksPage } from './over-ranks-html.js';
-import type { OverRanks } from './over-ranks-words.js';
+import type { OverRanks } from './over-ranks-text.js';
 
 export function rankPoint(count: number, weights: number, traced = true): RankPoint {
   const whole = (weights + 8) * GiB;

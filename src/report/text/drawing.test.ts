@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { memoryBar } from './charts/bar.js';
-import { brailleChart } from './charts/braille-chart.js';
 import { overTime } from './charts/over-time.js';
+import { brailleChart } from './charts/replay-chart.js';
 import { resample, sparkRows } from './charts/sparkline.js';
 import { paintLine, type Span, span, spansWidth, spread, type TextStyle } from './spans.js';
 

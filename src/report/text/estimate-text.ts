@@ -1,23 +1,24 @@
-import { type Estimate, type PartBytes, parts } from '../../estimate/types.js';
+import { type Estimate, type PartBytes, parts, type Saving } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import {
   answerMeaning,
   answersOf,
   type EstimateGpu,
+  makesItFit,
   moduleRows,
   peakHeading,
   type Recommended,
   recommendedWords,
+  savingsBasis,
+  settingOptions,
   verdictOf,
 } from '../estimate-words.js';
 import { partLooks } from '../part-looks.js';
 import { percentWords } from '../words.js';
 import { merge } from './charts/runs.js';
-import { noteLines } from './note-lines.js';
-import { savingLines } from './savings-text.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText, fitText } from './text-width.js';
-import { wrapText } from './wrap-text.js';
+import { noteLines, wrapText } from './wrap-text.js';
 
 export interface EstimateTextOptions {
   readonly gpu: EstimateGpu;
@@ -142,4 +143,32 @@ export function stackedBar(
 
 export function cellOf(letter: string, style: TextStyle): string {
   return style.colour && style.unicode ? '█' : letter;
+}
+
+const changeWidth = 24;
+const savedWidth = 10;
+const leastWidth = 16;
+
+/** What other settings would save of the least capacity, one line each; none where it was not asked, or nothing would. */
+function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
+  const { savings = [] } = estimate;
+  if (savings.length === 0) return [];
+  const heads = `  ${''.padEnd(changeWidth)}${'saves'.padStart(savedWidth)}${'least capacity'.padStart(leastWidth)}`;
+  return [
+    [],
+    [span('Ways to save memory', 'bold'), span(` ${savingsBasis(savings)}:`, 'dim')],
+    [span(heads, 'dim')],
+    ...savings.map((saving) => savingLine(saving, makesItFit(saving, estimate, gpu))),
+  ];
+}
+
+function savingLine(saving: Saving, thenItFits: boolean): Span[] {
+  const { change, savesBytes, leastCapacityBytes, settings } = saving;
+  const line = [
+    span(`  ${change.padEnd(changeWidth)}`),
+    span(formatBytes(savesBytes).padStart(savedWidth), 'bold'),
+    span(formatBytes(leastCapacityBytes).padStart(leastWidth)),
+    span(`  ${settingOptions(settings)}`, 'dim'),
+  ];
+  return thenItFits ? [...line, span('  then it fits', 'green')] : line;
 }

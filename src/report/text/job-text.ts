@@ -1,6 +1,6 @@
-import type { JobView } from '../../jobs/daemon/types.js';
+import type { JobSummary, JobView } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
-import { ownerName } from '../../jobs/types.js';
+import { hasEnded, type JobState, ownerName } from '../../jobs/types.js';
 import { changeWords } from '../../plan/environment/job-environment.js';
 import type { Attempt } from '../../run/types.js';
 import { outOfMemoryWords, placesWords, settingsWords } from '../../run/words.js';
@@ -9,10 +9,9 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 import { shellWords } from '../../units/shell-words.js';
 import { reachedWords } from '../progress-lines.js';
-import { percentOf, percentWords, utcWords } from '../words.js';
-import { expectedWords, type JobsTableOptions, jobTime, statePaint } from './jobs-table.js';
-import { paintLine, type Span, span } from './spans.js';
-import { cleanText } from './text-width.js';
+import { count, percentOf, percentWords, utcWords } from '../words.js';
+import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
+import { cleanText, cutText, fitText, textWidth } from './text-width.js';
 import { wrapText } from './wrap-text.js';
 
 /** Wide enough for the longest label below. */
@@ -74,7 +73,7 @@ function currentAttemptLines(
 }
 
 /** Its place, the reason, and when it should start. */
-export function waitingWords({ waiting, reason }: JobView, nowMs: number): string {
+function waitingWords({ waiting, reason }: JobView, nowMs: number): string {
   if (waiting === null) return reason;
   const { position, why, expectedStartAt, expiresAt } = waiting;
   return [
@@ -99,7 +98,7 @@ function timesOf({ submittedAt, startedAt, endedAt }: JobView): string {
 }
 
 /** `6.0 GiB on gpu:0 (stated)`; empty while nothing is. */
-export function reservedWords({ reservation, usedBytes, state }: JobView): string {
+function reservedWords({ reservation, usedBytes, state }: JobView): string {
   if (reservation === null) return '';
   const { bytes, devices, basis, simulated = false } = reservation;
   const each = devices.length > 1 ? ' each' : '';
@@ -112,7 +111,7 @@ export function reservedWords({ reservation, usedBytes, state }: JobView): strin
 }
 
 /** `6.0 GiB (stated)`; of a job of which nothing is known there is no figure to tell. */
-export function neededWords({ bytes, basis }: Pick<JobView['need'], 'bytes' | 'basis'>): string {
+function neededWords({ bytes, basis }: Pick<JobView['need'], 'bytes' | 'basis'>): string {
   return basis === 'unknown' ? 'a whole device' : `${formatBytes(bytes)} (${basis})`;
 }
 
@@ -154,4 +153,215 @@ function attemptWords(attempt: Attempt): string {
       : `${outOfMemoryWords(outOfMemory)}${isKnown(asked) ? `, asking for ${formatBytes(asked)}` : ''}`;
   const peak = isKnown(peakBytes) ? `peak ${formatBytes(peakBytes)} (${source})` : 'peak unknown';
   return [settingsWords(settings), formatSeconds(Math.max(0, seconds)), peak, end].join(', ');
+}
+
+interface JobsTableOptions {
+  readonly columns: number;
+  readonly style: TextStyle;
+  readonly nowMs: number;
+}
+
+const paints: Readonly<Record<JobState, Paint>> = {
+  waiting: 'yellow',
+  running: 'cyan',
+  succeeded: 'green',
+  failed: 'red',
+  cancelled: 'dim',
+  refused: 'red',
+  expired: 'red',
+};
+
+function statePaint(state: JobState): Paint {
+  return paints[state];
+}
+
+interface Column {
+  readonly title: string;
+  /** What is wider is cut. */
+  readonly widest: number;
+  readonly cell: (job: JobSummary, nowMs: number) => string;
+  readonly isShown?: (jobs: readonly JobSummary[]) => boolean;
+}
+
+const tableColumns: readonly Column[] = [
+  { title: 'ID', widest: 12, cell: ({ id }) => id },
+  { title: 'NAME', widest: 24, cell: ({ name }) => name },
+  {
+    title: 'OWNER',
+    widest: 16,
+    cell: ({ owner }) => owner,
+    // Where all are of who started the server, it says nothing.
+    isShown: (jobs) => jobs.some(({ owner }) => owner !== ownerName),
+  },
+  { title: 'STATE', widest: 9, cell: ({ state }) => state },
+  { title: 'MEMORY', widest: 24, cell: memoryOf },
+  {
+    title: 'ON',
+    widest: 20,
+    cell: ({ reservation }) => (reservation === null ? '' : placesWords(reservation, ' ')),
+  },
+  { title: 'TIME', widest: 22, cell: jobTime },
+];
+
+/**
+ * Jobs as lines of a table: those that run, those that wait in the order of their turns, then those
+ * that ended, the newest first. Behind each: why it waits, or what became of it.
+ *
+ * @example
+ * jobsTable(jobs, { columns: 80, nowMs: Date.now(), style: { colour: false, unicode: true } });
+ */
+export function jobsTable(jobs: readonly JobSummary[], options: JobsTableOptions): string[] {
+  const { columns, style, nowMs } = options;
+  const mark = style.unicode ? '…' : '~';
+  const rows = jobs.toSorted(byTurn);
+  const shown = tableColumns.filter(({ isShown }) => isShown?.(rows) ?? true);
+  const cells = shown.map(({ title, widest, cell }) => {
+    const texts = rows.map((job) => cleanText(cell(job, nowMs)));
+    const width = Math.min(widest, Math.max(...[title, ...texts].map(textWidth)));
+    return [title, ...texts].map((text) => `${fitText(text, width, mark)}  `);
+  });
+  return [undefined, ...rows].map((job, row) => {
+    const spans = cells.map((column, index) => {
+      const isState = shown[index]?.title === 'STATE';
+      if (job === undefined) return span(column[row] ?? '', 'dim');
+      return span(column[row] ?? '', isState ? paints[job.state] : undefined);
+    });
+    const note = job === undefined ? '' : cleanText(noteOf(job, nowMs));
+    return paintLine([...spans, span(note, 'dim')], columns, style).trimEnd();
+  });
+}
+
+const ranks: Readonly<Partial<Record<JobState, number>>> = { running: 0, waiting: 1 };
+
+function byTurn(a: JobSummary, b: JobSummary): number {
+  const rank = (ranks[a.state] ?? 2) - (ranks[b.state] ?? 2);
+  if (rank !== 0) return rank;
+  // Beyond the first hundred places are not counted: the older one comes first.
+  if (a.waiting && b.waiting) {
+    return (
+      (a.waiting.position || Infinity) - (b.waiting.position || Infinity) ||
+      Date.parse(a.submittedAt) - Date.parse(b.submittedAt)
+    );
+  }
+  return lastChange(b) - lastChange(a);
+}
+
+function lastChange({ endedAt, startedAt, submittedAt }: JobSummary): number {
+  return Date.parse(endedAt ?? startedAt ?? submittedAt);
+}
+
+function memoryOf({ reservation, need, gpus }: JobSummary): string {
+  const { bytes, basis } = reservation ?? need;
+  const devices = reservation?.devices.length ?? Math.max(1, gpus);
+  const times = devices > 1 ? `${devices} x ` : '';
+  if (basis === 'unknown' && reservation === null) return `${times}a whole device`;
+  return `${times}${formatBytes(bytes)} ${basis === 'unknown' ? 'all of it' : basis}`;
+}
+
+/** How long it waits, runs, or ran. */
+function jobTime(job: JobSummary, nowMs: number): string {
+  const { submittedAt, startedAt, endedAt } = job;
+  const end = endedAt === null ? nowMs : Date.parse(endedAt);
+  if (startedAt === null) {
+    return `${hasEnded(job.state) ? 'waited' : 'waits'} ${since(submittedAt, end)}`;
+  }
+  return `${hasEnded(job.state) ? 'ran' : 'runs'} ${since(startedAt, end)}`;
+}
+
+/** Whole seconds: tenths that jump are no help in a table. */
+function since(from: string, toMs: number): string {
+  const seconds = Math.max(0, Math.round((toMs - Date.parse(from)) / 1000));
+  return seconds < 10 ? `${seconds} s` : formatSeconds(seconds);
+}
+
+/** Why it waits, what it went through, or how it ended. */
+function noteOf(job: JobSummary, nowMs: number): string {
+  const ranOut = job.attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  const through = ranOut === 0 ? '' : `Ran out of memory ${ranOut} x and was recovered.`;
+  if (job.waiting === null) {
+    const brought = hasEnded(job.state) && job.state !== 'succeeded' ? '' : through;
+    return [job.reason, brought].filter((text) => text !== '').join(' ');
+  }
+  const { why, expectedStartAt } = job.waiting;
+  const degraded =
+    job.degraded === null ? '' : `Degraded to ${degradedSettingsWords(job.degraded)}.`;
+  return [degraded, why || job.reason, expectedWords(expectedStartAt, nowMs)]
+    .filter((text) => text !== '')
+    .join(' ');
+}
+
+/** `Expected to start in 3 min.`; empty where it is not known. */
+function expectedWords(at: string, nowMs: number): string {
+  if (!isKnown(at)) return '';
+  const seconds = Math.round((Date.parse(at) - nowMs) / 1000);
+  return seconds < 1 ? '' : `Expected to start in ${formatSeconds(seconds)}.`;
+}
+
+/** A name may be a whole command; in a sentence its beginning is enough. */
+const longestName = 40;
+
+/** `job 12 (train.py)`. */
+export function jobName({ id, name }: Pick<JobView, 'id' | 'name'>): string {
+  const job = `job ${cleanText(id)}`;
+  return name === '' ? job : `${job} (${cutText(cleanText(name), longestName, '...')})`;
+}
+
+/**
+ * Where a job stands, in a few sentences.
+ *
+ * @example
+ * jobStandsWords(job, Date.now()); // 'job 12 (train.py) waits for 6.0 GiB (stated). It is next.'
+ */
+export function jobStandsWords(job: JobView, nowMs: number): string {
+  const degraded = job.degraded === null ? '' : ` ${job.degraded.why}`;
+  if (job.state === 'waiting') {
+    const need = `${jobName(job)} waits for ${neededWords(job.need)}.`;
+    return cleanText(`${need}${degraded} ${waitingWords(job, nowMs)}`);
+  }
+  if (job.state !== 'running') return jobEndWords(job);
+  // What it holds now changes too fast for a sentence that stays.
+  const reserved = reservedWords({ ...job, state: 'succeeded' });
+  return cleanText(`${jobName(job)} runs; reserved: ${reserved}.${degraded}`);
+}
+
+/** The same for somebody who just sent it, with what to type next. */
+export function submittedWords(job: JobView, nowMs: number): string {
+  const stands = jobStandsWords(job, nowMs);
+  return hasEnded(job.state)
+    ? stands
+    : `${stands} "plimsoll logs -f ${cleanText(job.id)}" follows it.`;
+}
+
+/** How it ended, with what it took beside what was reserved. */
+export function jobEndWords(job: JobView): string {
+  const peaks = job.attempts.flatMap(({ peakBytes }) => (isKnown(peakBytes) ? [peakBytes] : []));
+  const ranOut = job.attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  const parts = [
+    job.startedAt === null ? '' : jobTime(job, Date.parse(job.endedAt ?? job.startedAt)),
+    ranOut === 0 ? '' : `out of memory ${ranOut} x`,
+    peaks.length === 0 ? '' : `peak ${formatBytes(Math.max(...peaks))} measured`,
+    job.reservation === null ? '' : `${formatBytes(job.reservation.bytes)} reserved`,
+  ].filter((part) => part !== '');
+  const details = parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+  const how = ['succeeded', 'failed', 'expired'].includes(job.state)
+    ? job.state
+    : `was ${job.state}`;
+  const why = job.reason === '' ? '.' : `: ${job.reason}`;
+  return cleanText(`${jobName(job)} ${how}${details}${why}`);
+}
+
+/** How many jobs there are in each state, in a sentence. */
+export function countsWords(
+  counts: Readonly<Record<string, number>>,
+  shown: readonly unknown[],
+): string {
+  const states = Object.entries(counts).filter(([, number]) => number > 0);
+  const all = states.reduce((sum, [, number]) => sum + number, 0);
+  if (all === 0) return 'There is no job yet. Send one: plimsoll submit -- python train.py';
+  const words = states.map(([state, number]) => `${number.toLocaleString('en-US')} ${state}`);
+  const more =
+    all > shown.length
+      ? ` ${count(shown.length, 'job is', 'jobs are')} shown; --all shows all.`
+      : '';
+  return `${words.join(', ')}.${more}`;
 }

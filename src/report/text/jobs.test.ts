@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { madeWaiting } from '../../jobs/daemon/made-for-tests.js';
 import { GiB } from '../../units/bytes.js';
 import { attemptForTests, jobForTests, nowForTests, runningJobForTests } from '../job-for-tests.js';
-import { jobText } from './job-text.js';
-import { countsWords, jobEndWords, submittedWords } from './job-words.js';
-import { jobsTable } from './jobs-table.js';
+import { countsWords, jobEndWords, jobsTable, jobText, submittedWords } from './job-text.js';
 
 const style = { colour: false, unicode: true };
 const options = { columns: 150, nowMs: nowForTests, style };

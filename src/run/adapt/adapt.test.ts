@@ -2,12 +2,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
 import { fillCommand, placeholdersOf } from '../placeholders.js';
+import { type Ending, keptOptions, whatToType } from '../supervise.js';
 import type { Attempt } from '../types.js';
 import { adaptable } from './adaptable.js';
 import { type AdaptedConfig, configText, tellsAccumulation } from './adapted-config.js';
-import { keptOptions } from './kept-options.js';
 import { knownFlags } from './known-flags.js';
-import { type Ending, whatToType } from './what-to-type.js';
 import { yamlFiles, yamlSettings } from './yaml-settings.js';
 
 const train = (...words: string[]) => ['python', 'train.py', ...words];

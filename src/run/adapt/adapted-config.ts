@@ -1,11 +1,13 @@
 import { writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
+import { readOwnFile } from '../../files/own-file.js';
+import { MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { RunSettings } from '../types.js';
 import { accumulationOf, plainName } from './setting-names.js';
-import type { YamlSetting, YamlSettings } from './yaml-settings.js';
+import { type YamlSetting, type YamlSettings, yamlFiles, yamlSettings } from './yaml-settings.js';
 
 /** A YAML file that the command names, with the batch that changes at a restart. */
 export interface AdaptedConfig extends YamlSettings {
@@ -75,4 +77,23 @@ export function withConfig(
       ? `${word.slice(0, word.length - config.file.length)}${copy}`
       : word,
   );
+}
+
+/** A configuration is some kilobytes; a larger file is data. */
+const maxBytes = MiB;
+/** A command names one or two of them. */
+const maxFiles = 8;
+
+/** The batches that YAML files set which a command names; files that cannot be read tell nothing. */
+export function configuredBatches(
+  command: readonly string[],
+  folder: string,
+): readonly AdaptedConfig[] {
+  return yamlFiles(command)
+    .slice(0, maxFiles)
+    .flatMap((file) => {
+      const text = readOwnFile(resolve(folder, file), maxBytes) ?? '';
+      const found = yamlSettings(text);
+      return found === undefined ? [] : [{ file, text, ...found }];
+    });
 }

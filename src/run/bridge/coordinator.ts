@@ -2,9 +2,15 @@ import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
 import type { AttemptBuffers, MeasuredSize } from '../types.js';
-import { type BufferFigures, sumBuffers } from './buffer-figures.js';
 import type { GroupEvents } from './group.js';
-import type { FromSdk, Hello, OutOfMemoryMessage, ToSdk } from './messages.js';
+import {
+  type BufferFigures,
+  type FromSdk,
+  type Hello,
+  type OutOfMemoryMessage,
+  sumBuffers,
+  type ToSdk,
+} from './messages.js';
 import { Party, type Peer } from './party.js';
 
 /** A rank asks about the round it is in; decisions of older ones are forgotten. */

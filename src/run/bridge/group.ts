@@ -1,6 +1,5 @@
-import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
-import { cleanStepsToGrow, growBack } from '../../batches/sizes/grow-back.js';
+import { cleanStepsToGrow, evenPart, growBack } from '../../batches/sizes/grow-back.js';
 import { keepBelow } from '../../batches/sizes/keep-below.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createJsonLines } from './json-lines.js';
 import { readMessage } from './read-message.js';
+import { createJsonLines } from './unix-socket.js';
 
 describe('JSON lines', () => {
   it('come out whole wherever they are cut', () => {

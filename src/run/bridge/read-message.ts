@@ -2,8 +2,14 @@ import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
-import { type BufferFigures, bufferFields } from './buffer-figures.js';
-import type { ForecastMessage, FromSdk, LoopMessage, WorkState } from './messages.js';
+import {
+  type BufferFigures,
+  bufferFields,
+  type ForecastMessage,
+  type FromSdk,
+  type LoopMessage,
+  type WorkState,
+} from './messages.js';
 
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */
 const bridgeVersion = 1;

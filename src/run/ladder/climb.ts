@@ -1,7 +1,10 @@
-import type { Observation } from '../../batches/sizes/fit.js';
+import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
 import { type SmallerSize, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { defaultLoadLine } from '../../device/load-line.js';
+import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Placeholder } from '../placeholders.js';
+import { amount } from '../recognise/patterns.js';
 import type {
   Attempt,
   ClimbedRung,
@@ -10,9 +13,6 @@ import type {
   Rung,
   RunSettings,
 } from '../types.js';
-import { fragmented, heldAtFailure } from './fragmented.js';
-import { fitsByMeasure } from './measured-after.js';
-import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */
 export interface RecoveryInput {
@@ -194,4 +194,109 @@ export function climbed(
   atSeconds: number,
 ): ClimbedRung {
   return { rung, why, atSeconds: Math.round(atSeconds * 1000) / 1000 };
+}
+
+/** PyTorch says how much of what it reserved no tensor uses. */
+const unused = /(\d[\d.]* ?[KMGT]?i?B) is reserved by PyTorch but unallocated/;
+
+/** And how much tensors use. */
+const used = /(\d[\d.]* ?[KMGT]?i?B) is allocated by PyTorch/;
+
+/**
+ * What tensors took when the request failed, by PyTorch's message: the peak may be of an earlier time.
+ *
+ * @example
+ * heldAtFailure({ message: 'Of the allocated memory 3.00 GiB is allocated by PyTorch', ... }); // 3221225472
+ */
+export function heldAtFailure({ message }: Pick<OutOfMemory, 'message'>): Known<number> {
+  return amount(used.exec(message)?.[1]);
+}
+
+/**
+ * Whether enough was free, in pieces too small for the request: segments that grow in place put
+ * such pieces together.
+ *
+ * @example
+ * fragmented({ askedBytes: 2 ** 20, message: '... 3.00 GiB is reserved by PyTorch but unallocated', ... }); // true
+ */
+function fragmented({ askedBytes, message }: OutOfMemory): boolean {
+  const free = amount(unused.exec(message)?.[1]);
+  return isKnown(askedBytes) && isKnown(free) && askedBytes > 0 && free >= askedBytes;
+}
+
+/** A batch as microbatches of equal size. */
+interface SplitBatch {
+  readonly microbatch: number;
+  readonly accumulation: number;
+  /** What they make together, when that is not the batch that was asked for. */
+  readonly effective: number;
+}
+
+/**
+ * The largest microbatch up to `most` that keeps the effective batch: exactly where a divisor lies
+ * near, else with as few samples more as can be.
+ *
+ * @example
+ * splitBatch(32, 14); // { microbatch: 8, accumulation: 4, effective: 32 }
+ * splitBatch(127, 60); // { microbatch: 43, accumulation: 3, effective: 129 }
+ */
+export function splitBatch(batch: number, most: number): SplitBatch {
+  const limit = Math.max(1, Math.min(batch, Math.floor(most)));
+  // Below half of what fits, exactness would cost too much speed.
+  for (let microbatch = limit; microbatch * 2 > limit; microbatch--) {
+    if (batch % microbatch === 0) {
+      return { microbatch, accumulation: batch / microbatch, effective: batch };
+    }
+  }
+  const accumulation = Math.ceil(batch / limit);
+  const microbatch = Math.ceil(batch / accumulation);
+  return { microbatch, accumulation, effective: microbatch * accumulation };
+}
+
+/** A size whose step was made needs less room to spare than one that a line foretells. */
+const madeLine = 0.95;
+
+/**
+ * How large a batch may be, by steps of a few samples that the failed process made before it ended: by
+ * the line through its two largest, since the peak of the smallest may be a temporary tensor that all
+ * sizes have; or one of these sizes itself, where it leaves a twentieth of the limit. Undefined where
+ * they tell nothing, or say that the batch that failed fits: then they are refuted.
+ *
+ * @example
+ * fitsByMeasure(12, [{ microbatch: 1, peakBytes: 3 * GiB }, { microbatch: 2, peakBytes: 4 * GiB }], 5 * GiB)?.most; // 2
+ */
+export function fitsByMeasure(
+  failed: number,
+  sizes: readonly MeasuredSize[],
+  limitBytes: Known<number>,
+): SmallerSize | undefined {
+  if (failed <= 1 || sizes.length < 2 || !isKnown(limitBytes)) return undefined;
+  const largest = sizes.toSorted((a, b) => a.microbatch - b.microbatch).slice(-2);
+  const line = fitMemory(
+    largest.map(({ microbatch, peakBytes }) => ({
+      batch: microbatch,
+      peakBytes,
+      isAtLeast: false,
+    })),
+  );
+  if (line?.from !== 'two sizes') return undefined;
+  const made = largest.findLast(
+    ({ microbatch, peakBytes }) => microbatch < failed && peakBytes <= limitBytes * madeLine,
+  );
+  const foretold = fittingBatch(line, limitBytes * defaultLoadLine);
+  const [fits, budget] =
+    made !== undefined && made.microbatch > foretold
+      ? [made.microbatch, limitBytes * madeLine]
+      : [foretold, limitBytes * defaultLoadLine];
+  if (fits >= failed) return undefined;
+  const most = Math.max(1, fits);
+  const found = fits < 1 ? 'not even one fits' : `${fits} fit`;
+  return {
+    most,
+    why: `${failed} did not fit; measured after it failed: ${bytes(line.baseBytes)} and ${bytes(line.perSampleBytes)} a sample, so ${found} under ${bytes(budget)}`,
+  };
+}
+
+function bytes(value: number): string {
+  return formatBytes(Math.round(value));
 }

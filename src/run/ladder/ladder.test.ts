@@ -5,9 +5,8 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb, climbed, notBefore, type RecoveryInput } from './climb.js';
+import { climb, climbed, notBefore, type RecoveryInput, splitBatch } from './climb.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
-import { splitBatch } from './split-batch.js';
 
 const settings: RunSettings = {
   batch_size: 32,

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb } from './climb.js';
-import { fitsByMeasure } from './measured-after.js';
+import { climb, fitsByMeasure } from './climb.js';
 
 /**
  * nanoGPT on an H200, limited to a third of what its batch of 12 takes: each attempt that ran out of

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
-import { nextSize } from '../../batches/batch-size.js';
+import { nextSize } from '../../batches/adaptive-batches.js';
 import { recoveringStep } from '../../batches/recovering-step.js';
-import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
-import { growBack } from '../../batches/sizes/grow-back.js';
+import { evenPart, growBack } from '../../batches/sizes/grow-back.js';
 import { keepBelow } from '../../batches/sizes/keep-below.js';
 import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { defaultLoadLine } from '../../device/load-line.js';

@@ -1,11 +1,11 @@
-import { diskFull } from '../../files/disk-full.js';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { diskFull } from '../../files/system-errors.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { readProcess } from '../processes/process-table.js';
 import { readNumberFile } from '../store/number-file.js';
 import { keeperHasNoPlace } from './keeper-scripts.js';
 import type { LaunchFiles } from './launch.js';
-import { releaseRoom } from './room.js';
 
 export interface EndingOptions {
   readonly files: LaunchFiles;
@@ -69,4 +69,26 @@ async function lookForEnding(options: EndingOptions): Promise<Known<number>> {
   const job = readNumberFile(files.jobPid);
   const orphan = job === undefined ? undefined : reap(job);
   return readNumberFile(files.exitCode) ?? orphan ?? 'unknown';
+}
+
+/**
+ * Takes the room for the exit code of a program before it begins. On a full disk this throws, and the
+ * program is not begun: how it ended could not be written down.
+ */
+export function takeRoom({ exitCode, keeperPid }: LaunchFiles): void {
+  // A keeper that found no room for its pid began nothing, and left its file empty: the next one needs
+  // the place. A keeper that runs was found before, by the table of processes.
+  if (statSync(keeperPid, { throwIfNoEntry: false })?.size === 0) rmSync(keeperPid);
+  releaseRoom(exitCode);
+  try {
+    writeFileSync(`${exitCode}.new`, 'xxx\n', { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    releaseRoom(exitCode);
+    throw error;
+  }
+}
+
+/** Gives back what was not used, whatever has its name. */
+export function releaseRoom(exitCode: string): void {
+  rmSync(`${exitCode}.new`, { recursive: true, force: true });
 }

@@ -1,3 +1,7 @@
+import { fstatSync, write } from 'node:fs';
+import { isatty } from 'node:tty';
+import { isDiskFull } from '../../files/system-errors.js';
+
 /** One of our own outputs, as bytes. */
 export interface RawOutput {
   readonly fd: number;
@@ -39,4 +43,81 @@ export function planOutputs(options: {
     { name: 'stdout', to: stdout, as: as(stdout) },
     { name: 'stderr', to: stderr, as: as(stderr) },
   ];
+}
+
+/** One of our own outputs as bytes. Its end may not be ours: what follows a bar starts a line. */
+interface OwnOutput extends RawOutput {
+  /** Whether the last byte ended a line. */
+  readonly atLineStart: boolean;
+  /** Told of bytes that got there another way than by `write`. */
+  arrived(bytes: Uint8Array): void;
+}
+
+/** Someone else made the output give up instead of wait; we wait. */
+const fullMs = 5;
+
+export function ownOutput(
+  stream: NodeJS.WriteStream & { readonly fd: 1 | 2 },
+  isTerminal = isatty(stream.fd),
+): OwnOutput {
+  let last = 10;
+  return {
+    fd: stream.fd,
+    isTerminal,
+    get atLineStart() {
+      return last === 10;
+    },
+    size: () =>
+      isTerminal ? { columns: stream.columns || 80, rows: stream.rows || 24 } : undefined,
+    arrived(bytes) {
+      last = bytes.at(-1) ?? last;
+    },
+    async write(bytes) {
+      last = bytes.at(-1) ?? last;
+      for (let at = 0; at < bytes.length; ) at += await writeSome(stream.fd, bytes.subarray(at));
+    },
+  };
+}
+
+/** The same output for those who ask about it; what is written goes nowhere. */
+export function silent(output: RawOutput): RawOutput {
+  return { ...output, write: () => Promise.resolve() };
+}
+
+const fullWords = '\nplimsoll: the disk was full: some of what was printed is missing here.\n';
+
+/**
+ * A job's log. A disk that is full must not end the program: what finds no room is left out, and a
+ * line says so once there is some.
+ */
+export function sparing(log: OwnOutput): RawOutput {
+  let isMissing = false;
+  async function add(...pieces: readonly Uint8Array[]): Promise<void> {
+    try {
+      if (isMissing) await log.write(Buffer.from(fullWords));
+      isMissing = false;
+      for (const bytes of pieces) await log.write(bytes);
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      isMissing = true;
+    }
+  }
+  return { ...log, moved: (bytes) => log.arrived(bytes), noteGap: add, write: add };
+}
+
+/** Through the thread pool: a reader that is slow must not hold up all else. */
+function writeSome(fd: number, bytes: Uint8Array): Promise<number> {
+  return new Promise((resolve, reject) => {
+    write(fd, bytes, 0, bytes.length, null, (error, count) => {
+      if (error === null) resolve(count);
+      else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), fullMs);
+      else reject(error);
+    });
+  });
+}
+
+/** Whether stdout and stderr are one: the same pipe or file, as after `2>&1`. */
+export function areOneOutput(): boolean {
+  const [one, other] = [fstatSync(1), fstatSync(2)];
+  return one.dev === other.dev && one.ino === other.ino && one.rdev === other.rdev;
 }

@@ -4,8 +4,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB } from '../../units/bytes.js';
+import { enforceLimit } from '../open-attempt.js';
 import { cgroupPids, makeLimitCgroup, readCgroup, readOwnKills, removeCgroup } from './cgroup.js';
-import { enforceLimit } from './enforce-limit.js';
 import { killedByKernel, killedIn } from './kernel-log.js';
 
 /** A machine with cgroup version 2, whose kernel fills new folders as the real one does. */

@@ -7,8 +7,8 @@ import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.js';
 import { needsLinux } from '../../../test/support/needs.js';
+import { pumpToLog } from '../launch/launch.js';
 import { type Libc, loadLibc } from '../launch/libc.js';
-import { pumpToLog } from '../launch/pump-to-log.js';
 import { addToLog } from './log-lock.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));

@@ -1,7 +1,8 @@
+import { ChildProcess } from 'node:child_process';
+import { subscribe } from 'node:diagnostics_channel';
 import { join } from 'node:path';
 import { readKernelFile } from '../../device/kernel-files.js';
 import type { Libc } from '../launch/libc.js';
-import { watchOwnChildren } from './own-children.js';
 import { type ProcessEntry, readProcesses } from './process-table.js';
 
 /**
@@ -51,4 +52,21 @@ export function watchOrphans(
       },
     };
   };
+}
+
+/**
+ * Answers whether a process is a child that Node started from now on, and that has not ended. Node
+ * waits for those itself: their exit codes must not be taken by anything else.
+ */
+function watchOwnChildren(): (pid: number) => boolean {
+  const children = new Set<ChildProcess>();
+  subscribe('child_process', (message) => {
+    const child = message instanceof Object && 'process' in message ? message.process : undefined;
+    if (!(child instanceof ChildProcess)) return;
+    children.add(child);
+    // One that could not be started has no pid, and no exit either.
+    child.once('error', () => child.pid === undefined && children.delete(child));
+    child.once('exit', () => children.delete(child));
+  });
+  return (pid) => [...children].some((child) => child.pid === pid);
 }

@@ -3,10 +3,9 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readKernelBytes, readKernelFile } from '../../device/kernel-files.js';
 import type { Known } from '../../units/known.js';
-import { containerOf } from './container-of.js';
+import { runIdVariable } from '../attempt-environment.js';
 import { jobOf, jobVariables, type ProcessJob } from './job-of.js';
 import { environmentLimitBytes, type ProcessEntry, readProcess } from './process-table.js';
-import { runIdIn } from './run-id.js';
 
 /** Who a process is, as /proc tells it. */
 export interface ProcessFacts {
@@ -115,6 +114,50 @@ export function scriptIn(words: readonly string[]): string {
     // Options of Python that take a word of their own.
     if (word === '-W' || word === '-X') at++;
     else if (word !== '' && !word.startsWith('-')) return word;
+  }
+  return 'none';
+}
+
+/** The run that an environment names. */
+export function runIdIn(environment: Uint8Array): string | undefined {
+  const bytes = Buffer.from(environment.buffer, environment.byteOffset, environment.byteLength);
+  const name = `${runIdVariable}=`;
+  for (let at = bytes.indexOf(name); at !== -1; at = bytes.indexOf(name, at + 1)) {
+    if (at > 0 && bytes[at - 1] !== 0) continue;
+    const end = bytes.indexOf(0, at);
+    return bytes.toString('utf8', at + name.length, end === -1 ? bytes.length : end);
+  }
+  return undefined;
+}
+
+/** An engine of containers, and how the cgroup of one of its containers is called. */
+const shapes: readonly (readonly [engine: string, pattern: RegExp])[] = [
+  ['docker', /(?:\/docker[/-]|docker-)([0-9a-f]{12,64})(?:\.scope)?(?:\/|$)/],
+  ['podman', /libpod-([0-9a-f]{12,64})(?:\.scope)?(?:\/|$)/],
+  ['containerd', /cri-containerd-([0-9a-f]{12,64})(?:\.scope)?(?:\/|$)/],
+  ['cri-o', /crio-([0-9a-f]{12,64})(?:\.scope)?(?:\/|$)/],
+  ['kubernetes', /\/kubepods[^\n]*\/(?:[\w.-]*-)?([0-9a-f]{32,64})(?:\.scope)?(?:\/|$)/],
+  ['lxc', /\/lxc(?:\.payload)?[/.]([\w.-]{1,64})(?:\/|$)/],
+  ['slurm', /\/slurm[^\n]*\/job_(\d{1,12})(?:\/|$)/],
+];
+
+/** As short as the engines themselves show them. */
+const shownId = 12;
+
+/**
+ * The container that a process runs in, by the names of its cgroups: `docker 3f2a9c1b7d04`, or `none`.
+ * A process inside sees its own cgroup as the root of all, so `unknown` stands for no cgroup at all.
+ *
+ * @example
+ * containerOf('0::/system.slice/docker-3f2a9c1b7d04aa.scope\n'); // 'docker 3f2a9c1b7d04'
+ */
+export function containerOf(cgroups: string | undefined): Known<string> {
+  if (cgroups === undefined || cgroups === '') return 'unknown';
+  for (const line of cgroups.split('\n')) {
+    for (const [engine, pattern] of shapes) {
+      const id = pattern.exec(line)?.[1];
+      if (id !== undefined) return `${engine} ${id.slice(0, shownId)}`;
+    }
   }
   return 'none';
 }

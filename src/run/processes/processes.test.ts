@@ -3,8 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
-import { endTree } from './end-tree.js';
-import { membersOf } from './members.js';
+import { endTree, membersOf } from './end-tree.js';
 import { descendants, hasVariable, parseStat, readResident } from './process-table.js';
 
 const stat = (pid: number, parent: number, state = 'S', name = 'x') =>

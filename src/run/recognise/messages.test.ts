@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
-import { concludeOutOfMemory, wasShort } from './conclude.js';
+import { concludeOutOfMemory, wasShort } from '../attempt.js';
 import { createScanner } from './scanner.js';
 
 /** The same file is read by python/tests/sdk/test_out_of_memory.py. */

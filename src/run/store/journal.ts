@@ -1,10 +1,12 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
-import { diskFull } from '../../files/disk-full.js';
-import { codeOf } from '../../files/error-code.js';
-import { readOwnFile } from '../../files/own-file.js';
+import { dirname } from 'node:path';
+import { Failure } from '../../failure.js';
+import { readOwnDocument, readOwnFile } from '../../files/own-file.js';
+import { codeOf, diskFull } from '../../files/system-errors.js';
 import { MiB } from '../../units/bytes.js';
-import { formatEntry, type JournalEntry, parseEntry } from './journal-entry.js';
-import { damagedRun } from './run-failures.js';
+import { outcomes, type RunReport } from '../types.js';
+import { formatEntry, isAttempt, type JournalEntry, parseEntry } from './journal-entry.js';
+import { isText, isTexts } from './run-plan.js';
 
 /** Thousands of rungs, each with its command, take less; what is larger was not written by us. */
 const maxBytes = 256 * MiB;
@@ -51,4 +53,47 @@ function openPlain(path: string): number {
 export function readJournal(path: string): readonly JournalEntry[] {
   const lines = (readOwnFile(path, maxBytes) ?? '').split('\n').slice(0, -1);
   return lines.flatMap((line) => parseEntry(line, path) ?? []);
+}
+
+/** A file of a run does not hold what we write there. */
+export function damagedRun(path: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'damaged-run',
+    fact: `${path} is damaged.`,
+    next: `If nothing of this run is running, remove its folder: rm -r ${dirname(path)}`,
+  });
+}
+
+export function unknownRun(id: string, known: readonly string[]): Failure {
+  const listed =
+    known.length === 0 ? 'There is none.' : `There are ${known.slice(-10).join(', ')}.`;
+  return new Failure({
+    kind: 'input',
+    code: 'unknown-run',
+    fact: `There is no unfinished run ${id}.`,
+    next: `Unfinished runs: ${listed}`,
+  });
+}
+
+/** The report that a run left when it ended. */
+export function readRunReport(path: string): RunReport {
+  const report = readOwnDocument(path, { schema: 1, maxBytes });
+  if (report !== undefined && isReport(report)) return report;
+  throw damagedRun(path);
+}
+
+type Document = Readonly<Record<string, unknown>>;
+
+function isReport(report: Document): report is Document & RunReport {
+  const { attempts, exitCode } = report;
+  return (
+    isText(report['id']) &&
+    isTexts(report['command']) &&
+    isTexts(report['notes']) &&
+    outcomes.some((outcome) => outcome === report['outcome']) &&
+    (exitCode === 'unknown' || typeof exitCode === 'number') &&
+    Array.isArray(attempts) &&
+    attempts.every(isAttempt)
+  );
 }

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../../time/virtual-clock.js';
-import { type Gate, loginLink, openSession, requireIdentity, serverProof } from './identify.js';
+import {
+  type Gate,
+  LoginLinks,
+  loginLink,
+  openSession,
+  requireIdentity,
+  serverProof,
+} from './identify.js';
 import { owner } from './identity.js';
-import { LoginLinks } from './login-links.js';
 import type { Person } from './people.js';
 import { isProof, proofOf } from './proof.js';
 import { Sessions } from './sessions.js';
@@ -135,5 +141,35 @@ describe('what a server proves', () => {
     expect(serverProof(gate, 'nonce', 'id')).toBe(proofOf('hash', 'nonce'));
     expect(() => serverProof(gate, 'nonce', 'other')).toThrow(codeOf('wrong-token'));
     expect(() => serverProof(undefined, 'nonce')).toThrow(codeOf('no-token-set'));
+  });
+});
+
+const loginLinksCodeOf = (link: string): string => /^\/#login=([\w-]{43})$/.exec(link)?.[1] ?? '';
+
+describe('login links', () => {
+  it('opens once', () => {
+    const links = new LoginLinks(() => 0);
+    const code = loginLinksCodeOf(links.make('user:ada'));
+    expect([links.use('made-up'), links.use(code), links.use(code)]).toEqual([
+      undefined,
+      'user:ada',
+      undefined,
+    ]);
+  });
+
+  it('ends after an hour', () => {
+    let now = 0;
+    const links = new LoginLinks(() => now);
+    const [one, other] = [loginLinksCodeOf(links.make()), loginLinksCodeOf(links.make())];
+    now = 3599;
+    expect(links.use(one)).toBe('');
+    now = 3600;
+    expect(links.use(other)).toBeUndefined();
+  });
+
+  it('keeps the newest hundred', () => {
+    const links = new LoginLinks(() => 0);
+    const codes = Array.from({ length: 101 }, () => loginLinksCodeOf(links.make()));
+    expect([links.use(codes[0] ?? ''), links.use(codes[1] ?? '')]).toEqual([undefined, '']);
   });
 });

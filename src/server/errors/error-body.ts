@@ -1,5 +1,6 @@
-import type { Failure } from '../../failure.js';
+import { Failure } from '../../failure.js';
 import { documentVersion } from '../../files/document-version.js';
+import type { Answer } from '../routes/operation.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
 import { readable } from './readable.js';
 
@@ -55,5 +56,23 @@ export function errorAnswer(failure: Failure): ErrorAnswer {
       ...(retry !== undefined && { 'retry-after': String(retry) }),
       ...(status === 401 && { 'www-authenticate': 'Bearer realm="plimsoll"' }),
     },
+  };
+}
+
+/** What a request came to, for the log; `error` where it was a fault of ours. */
+export interface ErrorReport {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly error?: unknown;
+}
+
+/** Clients learn what they can act on; what only we can act on is for the log. */
+export function answerToError(error: unknown): Answer {
+  const { status, body, headers } = error instanceof Failure ? errorAnswer(error) : internalError;
+  return {
+    status,
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
   };
 }

@@ -1,21 +1,31 @@
 import type { Discovery } from '../../device/discover.js';
 import { loadLineOf } from '../../device/load-line.js';
 import { machineRoots } from '../../device/roots.js';
-import type { Device } from '../../device/types.js';
+import type { Device, ProcessReading } from '../../device/types.js';
+import type { ProcessJob } from '../../run/processes/job-of.js';
+import {
+  type FactsOptions,
+  factsOf,
+  type ProcessFacts,
+} from '../../run/processes/process-facts.js';
+import { readProcess } from '../../run/processes/process-table.js';
 import { openUserNames } from '../../run/processes/user-names.js';
 import type { Clock } from '../../time/clock.js';
-import { isKnown } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
 import { createDiagnosis } from '../../watch/diagnosis/diagnose.js';
 import type { DeviceState } from '../../watch/types.js';
 import { type WatchOptions, watch } from '../../watch/watch.js';
-import { type AlertSeries, alertSeries, alertsTotal } from '../metrics/alert-series.js';
-import { type DeviceFigures, deviceFamilies } from '../metrics/device-families.js';
-import { jobFamilies } from '../metrics/job-families.js';
+import {
+  type AlertSeries,
+  alertSeries,
+  alertsTotal,
+  type DeviceFigures,
+  deviceFamilies,
+  type JobFigures,
+  jobFamilies,
+  nodeFamily,
+} from '../metrics/families.js';
 import { type MetricFamily, metricText } from '../metrics/metric-text.js';
-import { nodeFamily } from '../metrics/node-family.js';
-import { NodeProcesses } from './node-processes.js';
-import { ownFamilies } from './own-families.js';
-import { processFamilies } from './process-families.js';
 
 /** Devices seldom come and go, and looking for them costs more than reading them. */
 const rescanSeconds = 60;
@@ -152,4 +162,247 @@ function figuresOf(state: DeviceState, share: number): DeviceFigures {
     leak,
     alerts,
   };
+}
+
+/** Processes of a device whose jobs are looked up: more than any GPU holds. */
+const ownedProcesses = 512;
+
+/** Who holds memory on a node: processes, their users and jobs, as last read. */
+class NodeProcesses {
+  readonly jobs = new NodeJobs();
+  readonly #owners: ProcessOwners;
+  #facts: ReadonlyMap<number, ProcessFacts> = new Map();
+  #processes: readonly OwnedProcess[] = [];
+
+  constructor(options: FactsOptions) {
+    this.#owners = new ProcessOwners(options);
+  }
+
+  /** Looks up whose the processes are; all devices at once, as a process may be on several. */
+  read(states: readonly DeviceState[]): void {
+    const there = states.filter(({ present }) => present);
+    const pids = there.filter(isReal).flatMap((state) => listOf(state).map(({ pid }) => pid));
+    this.#facts = this.#owners.read(new Set(pids));
+    this.#processes = there.flatMap((state) =>
+      listOf(state).map(({ pid, name, usedBytes }) => ({
+        pid,
+        name,
+        usedBytes,
+        device: state.info.id,
+        job: this.#factsOf(state, pid)?.job,
+      })),
+    );
+    this.jobs.take(this.#processes);
+  }
+
+  /** The largest of each device, and those that leak. */
+  shown(states: readonly DeviceState[], most: number): readonly ProcessFigures[] {
+    return states.flatMap((state) => {
+      const here = this.#processes.filter(({ device }) => device === state.info.id);
+      return here.flatMap((one, index): readonly ProcessFigures[] => {
+        const leak = state.processLeaks.get(one.pid);
+        const leakBytesPerSecond = leak?.found === true ? leak.bytesPerSecond : 'unknown';
+        if (index >= most && !isKnown(leakBytesPerSecond)) return [];
+        const user = this.#factsOf(state, one.pid)?.user ?? 'unknown';
+        return [{ ...one, user, leakBytesPerSecond }];
+      });
+    });
+  }
+
+  /** The processes of a simulated device exist nowhere. */
+  #factsOf(state: DeviceState, pid: number): ProcessFacts | undefined {
+    return isReal(state) ? this.#facts.get(pid) : undefined;
+  }
+}
+
+function isReal({ info }: DeviceState): boolean {
+  return info.provenance === 'measured';
+}
+
+function listOf({ processes }: DeviceState): readonly ProcessReading[] {
+  return isKnown(processes) ? processes.slice(0, ownedProcesses) : [];
+}
+
+/** A process on a device, with the job that it belongs to. */
+interface OwnedProcess extends ProcessReading {
+  readonly device: string;
+  readonly job: ProcessJob | undefined;
+}
+
+/** What jobs hold of devices, by the processes that were last read, and the most that they held. */
+export class NodeJobs {
+  #jobs = new Map<string, JobFigures>();
+
+  take(processes: readonly OwnedProcess[]): void {
+    const before = this.#jobs;
+    this.#jobs = new Map();
+    for (const { device, job, usedBytes } of processes) {
+      if (job === undefined) continue;
+      const key = `${device} ${job.engine} ${job.id}`;
+      const seen = this.#jobs.get(key);
+      const used = seen === undefined ? usedBytes : sum(seen.usedBytes, usedBytes);
+      this.#jobs.set(key, {
+        engine: job.engine,
+        jobId: job.id,
+        name: seen?.name || job.name,
+        device,
+        reservedBytes: larger(seen?.reservedBytes, job.reservedBytes),
+        usedBytes: used,
+        peakBytes: larger(before.get(key)?.peakBytes, used),
+      });
+    }
+  }
+
+  get all(): readonly JobFigures[] {
+    return [...this.#jobs.values()];
+  }
+
+  /** Each of them once, on however many devices. */
+  get count(): number {
+    return new Set(this.all.map(({ engine, jobId }) => `${engine} ${jobId}`)).size;
+  }
+}
+
+function sum(one: Known<number>, other: Known<number>): Known<number> {
+  return isKnown(one) && isKnown(other) ? one + other : 'unknown';
+}
+
+function larger(one: Known<number> = 'unknown', other: Known<number> = 'unknown'): Known<number> {
+  if (!isKnown(one)) return other;
+  return isKnown(other) ? Math.max(one, other) : one;
+}
+
+/**
+ * A pid that stays in the lists of a device is the same process; a look into /proc proves it every so
+ * many lists. At each of them it would be a tenth of what an exporter costs.
+ */
+const listsUntilProof = 4;
+
+/** Whose a process is and which job it belongs to, read once in its life. */
+export class ProcessOwners {
+  readonly #options: FactsOptions;
+  #known = new Map<number, ProcessFacts>();
+  #lists = 0;
+
+  constructor(options: FactsOptions) {
+    this.#options = options;
+  }
+
+  /** Those of these processes that can be seen; what is kept of all others is forgotten. */
+  read(pids: ReadonlySet<number>): ReadonlyMap<number, ProcessFacts> {
+    const found = new Map<number, ProcessFacts>();
+    const proves = this.#lists % listsUntilProof === 0;
+    this.#lists += 1;
+    for (const pid of pids) {
+      const known = this.#known.get(pid);
+      const facts = known === undefined || proves ? this.#look(pid, known) : known;
+      if (facts !== undefined) found.set(pid, facts);
+    }
+    this.#known = found;
+    return found;
+  }
+
+  #look(pid: number, known: ProcessFacts | undefined): ProcessFacts | undefined {
+    const entry = readProcess(this.#options.procRoot, pid);
+    if (entry === undefined) return undefined;
+    // A pid is given again: only the time of its start tells that it is the same process.
+    return known?.started === entry.started ? known : factsOf(entry, this.#options);
+  }
+}
+
+/** A process that has series of its own. */
+interface ProcessFigures extends OwnedProcess {
+  readonly user: Known<string>;
+  /** Only where it leaks. */
+  readonly leakBytesPerSecond: Known<number>;
+}
+
+/** Figures of processes on the devices of a node. */
+function processFamilies(
+  processes: readonly ProcessFigures[],
+  counts: ReadonlyMap<string, number>,
+): readonly MetricFamily[] {
+  return [
+    {
+      name: 'plimsoll_processes',
+      help: 'Processes that hold memory of the device.',
+      type: 'gauge',
+      samples: Array.from(counts, ([device, value]) => ({ labels: { device }, value })),
+    },
+    family('used_bytes', 'What a process holds of the device.', processes, (one) => one.usedBytes),
+    family(
+      'leak_bytes_per_second',
+      'How fast a process grows that leaks (estimated).',
+      processes,
+      (one) => one.leakBytesPerSecond,
+    ),
+  ];
+}
+
+function family(
+  name: string,
+  help: string,
+  processes: readonly ProcessFigures[],
+  of: (one: ProcessFigures) => Known<number>,
+): MetricFamily {
+  return {
+    name: `plimsoll_process_${name}`,
+    help,
+    type: 'gauge',
+    samples: processes.flatMap((one) => {
+      const value = of(one);
+      return isKnown(value) ? [{ labels: labelsOf(one), value }] : [];
+    }),
+  };
+}
+
+function labelsOf({ device, pid, name, user, job }: ProcessFigures) {
+  return {
+    device,
+    pid: String(pid),
+    process: knownText(name),
+    user: knownText(user),
+    engine: job?.engine,
+    job_id: job?.id,
+    rank: knownText(job?.rank),
+    world_size: knownText(job?.worldSize),
+  };
+}
+
+function knownText(text: string | undefined): string | undefined {
+  return text === 'unknown' || text === 'none' ? undefined : text;
+}
+
+/** What the exporter itself takes, by the names that every program has in Prometheus. */
+function ownFamilies(startedEpochMs: number): readonly MetricFamily[] {
+  const { user, system } = process.cpuUsage();
+  return [
+    singleFamily(
+      'cpu_seconds_total',
+      'Processor time of the exporter.',
+      'counter',
+      (user + system) / 1e6,
+    ),
+    singleFamily(
+      'resident_memory_bytes',
+      'Resident memory of the exporter.',
+      'gauge',
+      process.memoryUsage.rss(),
+    ),
+    singleFamily(
+      'start_time_seconds',
+      'When the exporter started.',
+      'gauge',
+      startedEpochMs / 1000,
+    ),
+  ];
+}
+
+function singleFamily(
+  name: string,
+  help: string,
+  type: MetricFamily['type'],
+  value: number,
+): MetricFamily {
+  return { name: `process_${name}`, help, type, samples: [{ labels: {}, value }] };
 }

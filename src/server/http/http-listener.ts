@@ -5,19 +5,29 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
-import type { Failure } from '../../failure.js';
-import type { HostPolicy } from '../access/hosts.js';
-import { type Arrival, judgeAccess } from '../access/judge-access.js';
+import { Failure } from '../../failure.js';
+import {
+  type HostName,
+  type HostPolicy,
+  isAllowedHost,
+  isOwnHost,
+  readHost,
+} from '../access/hosts.js';
 import type { ServerApp } from '../app.js';
 import { type ErrorAnswer, errorAnswer, internalError } from '../errors/error-body.js';
-import { badAddress, brokenRequest, headersTooLarge, slowRequest } from '../errors/refusals.js';
-import { judgeFraming } from './judge-framing.js';
+import {
+  addressTooLong,
+  badAddress,
+  brokenRequest,
+  headersTooLarge,
+  shown,
+  slowRequest,
+} from '../errors/refusals.js';
 import { serverLimits } from './limits.js';
 import { securityHeaders } from './security-headers.js';
-import { type Exchange, Exchanges, waitsForClient } from './silent-clients.js';
-import { stopParsingWhenClosed } from './stop-parsing.js';
 import type { StrangerConnections } from './stranger-connections.js';
 import { whenAnswered } from './when-answered.js';
 
@@ -188,5 +198,184 @@ function failureOf(code: string): Failure {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return slowRequest();
   return brokenRequest(
     /^HPE_\w+$/.test(code) ? code.slice(4).toLowerCase().replaceAll('_', ' ') : 'it cannot be read',
+  );
+}
+
+/** A request and its answer, as far as it tells who waits for whom. */
+interface Exchange {
+  readonly incoming: Pick<IncomingMessage, 'complete'>;
+  readonly outgoing: Pick<ServerResponse, 'writableLength' | 'writableEnded' | 'headersSent'>;
+}
+
+/**
+ * Whether a silent connection waits for its client: to ask, to send the rest of a request, or to take
+ * what it was answered. Where it does not, the answer is still being made, which may take minutes, or
+ * it is an event stream on which nothing happens: such silence is ours.
+ */
+export function waitsForClient(oldest: Exchange | undefined): boolean {
+  if (oldest === undefined) return true;
+  const { incoming, outgoing } = oldest;
+  return !incoming.complete || outgoing.writableLength > 0 || outgoing.writableEnded;
+}
+
+/** What is under way on each connection, in the order in which it was asked: answers keep to it. */
+class Exchanges<E extends Exchange> {
+  readonly #bySocket = new WeakMap<object, Set<E>>();
+
+  add(socket: object, exchange: E): void {
+    const known = this.#bySocket.get(socket);
+    if (known === undefined) this.#bySocket.set(socket, new Set([exchange]));
+    else known.add(exchange);
+  }
+
+  remove(socket: object, exchange: E): void {
+    this.#bySocket.get(socket)?.delete(exchange);
+  }
+
+  count(socket: object): number {
+    return this.#bySocket.get(socket)?.size ?? 0;
+  }
+
+  oldest(socket: object): E | undefined {
+    const [first] = this.#bySocket.get(socket) ?? [];
+    return first;
+  }
+
+  /** The head of an answer is out: nothing else may be written between. */
+  isAnswering(socket: object): boolean {
+    return this.oldest(socket)?.outgoing.headersSent ?? false;
+  }
+}
+
+/**
+ * Why it is doubtful where the body of a request ends. A proxy in front may see another end than we
+ * do, and take the rest for a request of somebody else; the parser lets these two pass.
+ */
+function judgeFraming({
+  httpVersion,
+  headersDistinct,
+}: Pick<IncomingMessage, 'httpVersion' | 'headersDistinct'>): Failure | undefined {
+  const encodings = headersDistinct['transfer-encoding'];
+  if (encodings === undefined) return undefined;
+  if (httpVersion !== '1.1') return brokenRequest('its version knows no transfer encoding');
+  if (encodings.join(', ').toLowerCase() === 'chunked') return undefined;
+  return brokenRequest('its transfer encoding is not just "chunked"');
+}
+
+/** What of a request decides whether it is let in at all. */
+export interface Arrival {
+  readonly method: string;
+  /** Path and query; or a whole address, as for a proxy. */
+  readonly url: string;
+  /** Every `Host` header; there must be one. */
+  readonly hosts: readonly string[];
+  readonly headers: BrowserHeaders;
+}
+
+/** Why a request is refused before anybody looks at what it asks for; undefined lets it in. */
+export function judgeAccess(
+  { method, url, hosts, headers }: Arrival,
+  policy: HostPolicy,
+): Failure | undefined {
+  if (url.length > serverLimits.urlCharacters) return addressTooLong();
+  const [text, ...more] = hosts;
+  if (text === undefined || more.length > 0) return noHost();
+  const host = readHost(text);
+  if (host === undefined || !isOwnHost(host, policy)) return foreignHost(text);
+  // Where the address names a host itself, that one counts, and a proxy may have gone by either.
+  const named = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];
+  if (named !== undefined) {
+    const target = readHost(named);
+    if (target === undefined || !isOwnHost(target, policy)) return foreignHost(named);
+  }
+  const path = url.split('?', 1)[0] ?? '';
+  if (isOwnOrigin(headers, { host, path, method }, policy.allowed)) return undefined;
+  return foreignOrigin(headers.origin);
+}
+
+function noHost(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-host',
+    fact: 'The request has no Host header, or more than one.',
+    next: 'Send one Host header.',
+  });
+}
+
+function foreignHost(text: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'foreign-host',
+    fact: `The request is for the host "${shown(text)}", which is not a name of this server.`,
+    next: 'Use localhost or the address it listens on, or start the server with that name: plimsoll serve --allow-host NAME',
+  });
+}
+
+function foreignOrigin(origin: string | undefined): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'foreign-origin',
+    fact: `The request comes from ${origin === undefined ? 'a page of another site' : `"${shown(origin)}"`}.`,
+    next: 'Use the page of this server, or a program that is not a browser.',
+  });
+}
+
+interface BrowserHeaders {
+  readonly origin?: string | undefined;
+  readonly 'sec-fetch-site'?: string | undefined;
+  readonly 'sec-fetch-mode'?: string | undefined;
+  readonly 'sec-fetch-dest'?: string | undefined;
+}
+
+/**
+ * Whether a request may come from where it comes from: our own page, or a program that is no
+ * browser. `host` is what the request was sent to, and has been checked; TLS may end at a proxy, so
+ * either scheme is ours.
+ */
+function isOwnOrigin(
+  headers: BrowserHeaders,
+  request: { readonly host: HostName; readonly path: string; readonly method: string },
+  allowed: readonly string[],
+): boolean {
+  if (headers.origin !== undefined && !isOwn(headers.origin, request.host, allowed)) return false;
+  const site = headers['sec-fetch-site'];
+  if (site === undefined || site === 'same-origin' || site === 'none') return true;
+  // A link to the page, in a chat or a wiki: the page itself holds nothing, and loads the rest as ours.
+  return (
+    request.method === 'GET' &&
+    request.path === '/' &&
+    headers['sec-fetch-mode'] === 'navigate' &&
+    headers['sec-fetch-dest'] === 'document'
+  );
+}
+
+const usualPorts: Readonly<Record<string, string>> = { http: '80', https: '443' };
+
+function isOwn(origin: string, host: HostName, allowed: readonly string[]): boolean {
+  const [, scheme = '', rest = ''] = /^(https?):\/\/(.+)$/.exec(origin) ?? [];
+  const from = readHost(rest);
+  if (from === undefined) return false;
+  // Browsers leave the usual port out of an origin; a proxy may put it into the host.
+  const isSamePort =
+    from.port === host.port || (from.port === '' && host.port === usualPorts[scheme]);
+  return (from.name === host.name && isSamePort) || isAllowedHost(from, allowed);
+}
+
+/** What the parser of HTTP answers to stop, as at a change of protocol. */
+const stop = 2;
+
+/**
+ * Has the parser of a connection stop once the connection is closed. It otherwise goes through all
+ * that it has read: 64 KiB of pipelined requests take 30 ms of the one thread that answers everybody.
+ * Node has no word for this, so it is asked of the parser itself; where that is not as expected, the
+ * connection stays as it is.
+ */
+export function stopParsingWhenClosed(socket: Socket): void {
+  const parser: unknown = Reflect.get(socket, 'parser');
+  if (typeof parser !== 'object' || parser === null) return;
+  const onIncoming: unknown = Reflect.get(parser, 'onIncoming');
+  if (typeof onIncoming !== 'function') return;
+  Reflect.set(parser, 'onIncoming', (...request: readonly unknown[]): unknown =>
+    socket.destroyed ? stop : Reflect.apply(onIncoming, parser, request),
   );
 }

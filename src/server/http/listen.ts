@@ -1,5 +1,6 @@
-import type { Server } from 'node:net';
+import type { Server as NetServer, Server } from 'node:net';
 import { Failure } from '../../failure.js';
+import type { Clock } from '../../time/clock.js';
 import { bracketed, isLoopback, isWildcard } from '../access/hosts.js';
 import { serverLimits } from './limits.js';
 
@@ -76,4 +77,28 @@ function badPort(port: number): Failure {
     fact: `The port is ${port}.`,
     next: 'Use a whole number from 0 (any free port) to 65535.',
   });
+}
+
+/** A server of HTTP, with or without TLS. */
+interface ClosingServer extends NetServer {
+  closeIdleConnections(): void;
+  closeAllConnections(): void;
+}
+
+/** Takes no new connections, lets open requests end, and cuts off those that take too long. */
+export async function closeServers(
+  servers: readonly ClosingServer[],
+  stopAll: () => void,
+  clock: Clock,
+): Promise<void> {
+  const done = new AbortController();
+  const each = servers.map(
+    (server) => new Promise<void>((resolve) => void server.close(() => resolve())),
+  );
+  const closed = Promise.all(each).then(() => done.abort());
+  stopAll();
+  for (const server of servers) server.closeIdleConnections();
+  await clock.waitUntil(clock.seconds() + serverLimits.closeSeconds, done.signal);
+  for (const server of servers) server.closeAllConnections();
+  await closed;
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { addressOf } from '../local/peers.js';
+import { addressOf } from '../local/peer-credentials.js';
 
 /**
  * Connections on which no request has shown a token yet. When there are too many, the oldest of the

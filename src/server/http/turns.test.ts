@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Turns } from './turns.js';
+import { Turns } from '../app.js';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 

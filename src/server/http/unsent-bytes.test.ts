@@ -1,8 +1,8 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { UnsentBytes } from '../app.js';
 import { serverLimits } from './limits.js';
-import { UnsentBytes } from './unsent-bytes.js';
 
 function exchange(socket = new Socket()) {
   const incoming = new IncomingMessage(socket);

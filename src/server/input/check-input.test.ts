@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
+import { queryValues } from '../routes/operation.js';
 import { jobRequestSchema } from '../schemas/jobs.js';
 import { bodyPart, checkable, checkInput } from './check-input.js';
-import { queryValues } from './query-values.js';
 
 const checked = checkable(jobRequestSchema);
 

@@ -1,8 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { IncomingBytes } from './incoming-bytes.js';
-import { readJsonBody } from './read-body.js';
+import { IncomingBytes, readJsonBody } from './read-body.js';
 
 it('a client that left before anybody looked at its body is not waited for', async () => {
   const incoming = new IncomingMessage(new Socket());

@@ -7,8 +7,7 @@ import {
   tooManyBodies,
   wrongContentType,
 } from '../errors/refusals.js';
-import { checkShape } from './check-shape.js';
-import type { IncomingBytes } from './incoming-bytes.js';
+import { serverLimits } from '../http/limits.js';
 
 interface BodyLimits {
   readonly maxBytes: number;
@@ -90,4 +89,49 @@ function reason(bytes: Buffer, error: unknown): string {
   const at = /at position \d+/.exec(error.message)?.[0];
   if (/end of JSON input/i.test(error.message)) return 'it ends too early';
   return at === undefined ? 'it breaks somewhere' : `it breaks ${at}`;
+}
+
+/** Bodies that are still coming in, all together: those who send slowly hold what they sent. */
+export class IncomingBytes {
+  #bytes = 0;
+
+  get isTooMuch(): boolean {
+    return this.#bytes > serverLimits.incomingBodyBytes;
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  remove(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+}
+
+/**
+ * Refuses JSON that no request of ours looks like, before anything is done with it: nested so deep
+ * that walking it overflows the stack, so many values that checking them takes seconds, and the one key that
+ * changes what an object is when it is copied carelessly.
+ */
+function checkShape(value: unknown): unknown {
+  let values = 0;
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > serverLimits.bodyDepth) {
+      throw badJson(`it is nested deeper than ${serverLimits.bodyDepth} levels`);
+    }
+    values += level.length;
+    if (values > serverLimits.bodyValues) {
+      throw badJson(`it holds more than ${serverLimits.bodyValues} values`);
+    }
+    level = level.flatMap(membersOf);
+  }
+  return value;
+}
+
+function membersOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  if (typeof value !== 'object' || value === null) return [];
+  if (Object.hasOwn(value, '__proto__')) throw badJson('it has a key "__proto__"');
+  return Object.values(value);
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { serverLimits } from '../http/limits.js';
 import { type LocalSocketOptions, openLocalSocket } from './open-local-socket.js';
-import { addressOf } from './peers.js';
+import { addressOf } from './peer-credentials.js';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'plimsoll-socket-'));

@@ -5,8 +5,7 @@ import { dirname } from 'node:path';
 import { Failure } from '../../failure.js';
 import { makeFolder, makeOpenFolder } from '../../files/make-folder.js';
 import { serverLimits } from '../http/limits.js';
-import type { ReadPeer } from './peer-credentials.js';
-import { rememberPeer } from './peers.js';
+import { type ReadPeer, rememberPeer } from './peer-credentials.js';
 
 /** The kernel takes 107 bytes on Linux, 103 on macOS. */
 const longestPath = 103;

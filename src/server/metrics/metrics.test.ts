@@ -4,7 +4,7 @@ import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
 import type { Alert } from '../../watch/types.js';
 import { createFakeDaemon } from '../fake-daemon-for-tests.js';
 import { deviceExample } from '../routes/examples.js';
-import { jobFamilies } from './job-families.js';
+import { jobFamilies } from './families.js';
 import { metricText } from './metric-text.js';
 import { openMetrics } from './metrics.js';
 

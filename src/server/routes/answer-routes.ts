@@ -8,8 +8,7 @@ import {
   planSchema,
   workloadRequestSchema,
 } from '../schemas/workload.js';
-import type { Answers } from './answerers.js';
-import { jsonAnswer, jsonContent, nothing } from './answers.js';
+import { type Answers, jsonAnswer, jsonContent, nothing } from './answers.js';
 import { estimateExample, planExample, planRequestExample, workloadExample } from './examples.js';
 import { type Answer, type Call, type Operation, operation } from './operation.js';
 

@@ -1,6 +1,20 @@
 import { z } from '@hono/zod-openapi';
 import { versioned } from '../../files/document-version.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Answer } from './operation.js';
+
+/** What `POST /plan` takes beside the workload. */
+interface PlanAsked extends WorkloadRequest {
+  readonly memoryBytes?: number | undefined;
+  readonly gpus?: number | undefined;
+  readonly maxBatch?: boolean | undefined;
+}
+
+/** Who makes estimates and plans: what `plimsoll estimate --json` and `plan --json` answer. */
+export interface Answers {
+  estimate(request: WorkloadRequest, signal: AbortSignal): Promise<object>;
+  plan(request: PlanAsked, signal: AbortSignal): Promise<object>;
+}
 
 /** Of a route that takes nothing: whatever stands there is a mistake worth telling. */
 export const nothing = z.strictObject({});

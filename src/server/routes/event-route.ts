@@ -6,9 +6,33 @@ import { ownsJob } from '../access/permissions.js';
 import type { EventHub } from '../events/event-hub.js';
 import { securityHeaders } from '../http/security-headers.js';
 import { whenAnswered } from '../http/when-answered.js';
-import { eventSchema } from '../schemas/events.js';
+import { epochMs } from '../schemas/common.js';
+import { alertSchema, deviceSchema } from '../schemas/devices.js';
+import { countsSchema, jobSummarySchema, waitingSchema } from '../schemas/jobs.js';
 import { noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
+
+/** As `DaemonEvent` has it, and `reset`. */
+export const eventSchema = z
+  .union([
+    z.object({
+      type: z.literal('job'),
+      id: z.int(),
+      job: jobSummarySchema,
+      what: z.string(),
+    }),
+    z.object({ type: z.literal('devices'), epochMs, devices: z.array(deviceSchema) }),
+    z.object({ type: z.literal('alert'), alert: alertSchema }),
+    z.object({
+      type: z.literal('queue'),
+      waiting: z.array(waitingSchema.extend({ id: z.string() })),
+      counts: countsSchema,
+    }),
+    z.object({ type: z.literal('reset'), last: z.int() }),
+  ])
+  .openapi('Event', {
+    description: 'The data of one event; its type is the name of the event as well.',
+  });
 
 const streamHeaders = {
   'content-type': 'text/event-stream',

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { madeJob } from '../../jobs/daemon/made-for-tests.js';
 import { attemptForTests } from '../../report/job-for-tests.js';
 import { renderRunHtml } from '../../report/run-html.js';
-import { jobReport } from './job-report.js';
+import { jobReport } from './report-routes.js';
 
 const ended = madeJob({
   id: '7',

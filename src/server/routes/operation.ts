@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RouteConfig, z } from '@hono/zod-openapi';
+import type { SchemaNode } from '../../config/schema-node.js';
+import { Failure } from '../../failure.js';
 import type { AuditParts } from '../access/audit-log.js';
 import type { Identified } from '../access/identify.js';
 import type { Permission } from '../access/permissions.js';
 import type { ErrorStatus } from '../errors/error-status.js';
 import { serverLimits } from '../http/limits.js';
 import { bodyPart, checkable, checkInput, queryPart } from '../input/check-input.js';
-import type { IncomingBytes } from '../input/incoming-bytes.js';
-import { queryValues } from '../input/query-values.js';
-import { readJsonBody } from '../input/read-body.js';
+import { type IncomingBytes, readJsonBody } from '../input/read-body.js';
 import { errorSchema } from '../schemas/common.js';
 
 /** One request, as far as it goes beyond its input. */
@@ -184,4 +184,37 @@ function routeOf<Params extends z.ZodObject, Query extends z.ZodObject, Body ext
       ),
     },
   };
+}
+
+/**
+ * What stands behind the `?` of an address, each value as what its option takes: numbers as numbers,
+ * lists by their commas. What cannot be read as that stays text, and the check says so.
+ */
+export function queryValues(
+  query: URLSearchParams,
+  { properties = {} }: SchemaNode,
+): Record<string, unknown> {
+  const values = new Map<string, unknown>();
+  for (const [name, text] of query) {
+    if (values.has(name)) throw saidTwice(name);
+    values.set(name, typedValue(text, Object.hasOwn(properties, name) ? properties[name] : {}));
+  }
+  return Object.fromEntries(values);
+}
+
+function typedValue(text: string, node: unknown): unknown {
+  const type = typeof node === 'object' && node !== null && 'type' in node ? node.type : 'string';
+  if (type === 'array') return text.split(',');
+  if (type === 'integer' && /^-?\d{1,16}$/.test(text)) return Number(text);
+  if (type === 'number' && /^-?\d{1,16}(\.\d{1,16})?$/.test(text)) return Number(text);
+  return text;
+}
+
+function saidTwice(name: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: `The option ${JSON.stringify(name.slice(0, 60))} is given twice in the address.`,
+    next: 'Leave one out; several values of one option are joined by commas.',
+  });
 }

@@ -1,11 +1,12 @@
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
-import type { Daemon } from '../../jobs/daemon/types.js';
+import type { Daemon, JobView } from '../../jobs/daemon/types.js';
+import type { JobState } from '../../jobs/types.js';
 import { renderRunHtml } from '../../report/run-html.js';
+import type { Outcome, RunReport } from '../../run/types.js';
 import { requireOwn } from '../access/permissions.js';
 import { pageOfJobHeaders } from '../http/security-headers.js';
 import { noBody, nothing } from './answers.js';
-import { jobReport } from './job-report.js';
 import { jobIdParams } from './job-routes.js';
 import { type Answer, type Operation, operation } from './operation.js';
 
@@ -110,4 +111,36 @@ function noSnapshot(id: string, attempt: string): Failure {
     fact: `Attempt ${attempt} of job ${id} left no memory snapshot.`,
     next: 'Programs with the SDK write one when memory runs out.',
   });
+}
+
+const outcomes: Readonly<Partial<Record<JobState, Outcome>>> = {
+  succeeded: 'succeeded',
+  failed: 'failed',
+  cancelled: 'interrupted',
+};
+
+/**
+ * The report of a job that ran, as `plimsoll run` writes it; undefined while it runs, and where it
+ * never did.
+ *
+ * @example
+ * const report = jobReport(daemon.job('7'), version);
+ * if (report !== undefined) await writeFile('job-7.html', renderRunHtml(report));
+ */
+export function jobReport(job: JobView, version: string): RunReport | undefined {
+  const outcome = outcomes[job.state];
+  const { startedAt, endedAt, attempts } = job;
+  if (outcome === undefined || startedAt === null || endedAt === null) return undefined;
+  return {
+    schema: 1,
+    tool: { name: 'plimsoll', version },
+    id: `job ${job.id}, ${job.name}`,
+    command: job.command,
+    outcome,
+    exitCode: attempts.at(-1)?.exitCode ?? 'unknown',
+    startedAt,
+    endedAt,
+    attempts,
+    notes: [job.reason, job.need.why].filter((note) => note !== ''),
+  };
 }

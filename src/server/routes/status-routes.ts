@@ -1,7 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import type { Daemon, WorkersStatus } from '../../jobs/daemon/types.js';
-import type { ReadingPulse } from '../reading-pulse.js';
-import { healthSchema, legacyStatusSchema, workersStatusSchema } from '../schemas/status.js';
+import { bytes, known, version } from '../schemas/common.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { statusExample } from './examples.js';
 import { type Operation, operation } from './operation.js';
@@ -15,7 +14,7 @@ export function statusOperations(options: {
   readonly pulse: ReadingPulse;
   uptimeSeconds(): number;
 }): readonly Operation[] {
-  const { daemon, version } = options;
+  const { daemon, version: ownVersion } = options;
   const healthExample = { status: 'ok', why: '', version: '0.1.0', uptimeSeconds: 12.5 };
   return [
     operation({
@@ -64,7 +63,7 @@ export function statusOperations(options: {
       handle() {
         const { ok, why } = healthOf(daemon, options.pulse);
         const uptimeSeconds = Math.round(options.uptimeSeconds() * 1000) / 1000;
-        const body = { status: ok ? 'ok' : 'failing', why, version, uptimeSeconds };
+        const body = { status: ok ? 'ok' : 'failing', why, version: ownVersion, uptimeSeconds };
         return jsonAnswer(body, ok ? 200 : 503);
       },
     }),
@@ -96,3 +95,74 @@ function legacyStatus(status: WorkersStatus): Omit<z.input<typeof legacyStatusSc
     pending_requirements_mb: Math.round(status.waitingBytes / mib),
   };
 }
+
+/** Shorter silence is no sign of anything. */
+const leastStillSeconds = 60;
+/** Readings may be set to come seldom; so many times the usual pause is too long for any setting. */
+const stillPauses = 5;
+
+/** Whether readings of devices still come: a daemon whose loop stands still sends none. */
+export class ReadingPulse {
+  readonly #seconds: () => number;
+  #last: number | undefined;
+  #pause = 0;
+
+  constructor(seconds: () => number) {
+    this.#seconds = seconds;
+  }
+
+  heard(): void {
+    const now = this.#seconds();
+    this.#pause = now - (this.#last ?? now);
+    this.#last = now;
+  }
+
+  /** For how long none came, where that is too long; a daemon that never sent one says nothing. */
+  stillSeconds(): number | undefined {
+    if (this.#last === undefined) return undefined;
+    const still = this.#seconds() - this.#last;
+    return still > Math.max(leastStillSeconds, stillPauses * this.#pause) ? still : undefined;
+  }
+}
+
+/** As `WorkersStatus` has it. */
+export const workersStatusSchema = z
+  .object({
+    ...version,
+    activeJobs: z.int(),
+    waitingJobs: z.int(),
+    reservedBytes: bytes,
+    waitingBytes: bytes,
+    devices: z.array(
+      z.object({
+        id: z.string(),
+        totalBytes: known(bytes),
+        usedBytes: known(bytes),
+        freeBytes: known(bytes),
+        usedPercent: known(z.number()),
+        status: z.string(),
+      }),
+    ),
+  })
+  .openapi('WorkersStatus');
+
+/** The names of an earlier tool; its MB are MiB. */
+const legacyStatusSchema = z
+  .object({
+    ...version,
+    active_jobs: z.int(),
+    pending_jobs: z.int(),
+    total_allocated_mb: z.number().openapi({ description: 'MiB, as the earlier tool counted.' }),
+    pending_requirements_mb: z.number(),
+  })
+  .openapi('LegacyWorkersStatus');
+
+const healthSchema = z
+  .object({
+    ...version,
+    status: z.enum(['ok', 'failing']),
+    why: z.string().openapi({ description: 'Empty where all is well.' }),
+    version: z.string(),
+    uptimeSeconds: z.number(),
+  })
+  .openapi('Health');

@@ -12,11 +12,11 @@ import type {
   WorkersStatus,
 } from '../../jobs/daemon/types.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { eventSchema } from '../routes/event-route.js';
+import type { fleetSchema } from '../routes/fleet-routes.js';
+import type { workersStatusSchema } from '../routes/status-routes.js';
 import type { deviceHistorySchema, deviceSchema } from './devices.js';
-import type { eventSchema } from './events.js';
-import type { fleetSchema } from './fleet.js';
 import type { jobHistorySchema, jobRequestSchema, jobSchema, jobSummarySchema } from './jobs.js';
-import type { workersStatusSchema } from './status.js';
 import type { workloadRequestSchema } from './workload.js';
 
 /** As deep as it goes: whether a list may be changed is no question over HTTP. */

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { estimateMethods } from '../../estimate/estimate.js';
-import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { modelSizes, modelTypes } from '../../estimate/model-source.js';
 import { fsdpStrategies, parallelWays, plainPrecisions } from '../../estimate/parallel.js';
 import { engines } from '../../estimate/serving/serve-estimate.js';
 import { keptResults, optimizers, precisions, quantizationPresets } from '../../estimate/types.js';

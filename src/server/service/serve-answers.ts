@@ -1,14 +1,17 @@
 import { totalmem } from 'node:os';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
-import { gpusAmong } from '../../estimate/cards/gpus-among.js';
+import { gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
-import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
+import {
+  answerKey,
+  type ProgramAsked,
+  programKey,
+} from '../../jobs/daemon/estimates/answer-key.js';
 import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
-import { type ProgramAsked, programKey } from '../../jobs/daemon/estimates/program-key.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
 import { type ConcurrencyLimit, limitConcurrency } from '../../jobs/daemon/limit-concurrency.js';

@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
 import { readOwnDocument } from '../../files/own-file.js';
 
+/** Where a server that is root listens for the accounts of its machine. */
+export const usualSocket = '/run/plimsoll/server.sock';
+
 /** What a server that runs tells the commands of the same home. */
 export interface ServerNote {
   readonly url: string;

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { webAnswer } from '../app.js';
 import { openRaw, startTestServer } from '../server-for-tests.js';
-import { webAnswer } from './web-answer.js';
 import { readWebFiles } from './web-files.js';
 
 let outer: string;

@@ -1,9 +1,14 @@
+import { blockSizeFor, largestSmall } from '../../estimate/allocator/sizes.js';
 import { action } from '../records/known-strings.js';
-import { type DeviceSnapshot, rowOf, type Snapshot } from '../snapshot.js';
-import { findBeginning } from './beginning.js';
-import { blockSizes } from './block-sizes.js';
+import {
+  type Block,
+  type DeviceSnapshot,
+  type Events,
+  type RecordedSettings,
+  rowOf,
+  type Snapshot,
+} from '../snapshot.js';
 import { before, Lives, never } from './lives.js';
-import { SegmentMap } from './segment-map.js';
 
 /** How much was held at an instant. */
 export interface Level {
@@ -187,4 +192,148 @@ function reservedAtStart({ segments, events }: DeviceSnapshot): number {
     }
   }
   return Math.max(0, bytes);
+}
+
+/** A block or a segment that was there when the recording began. */
+interface Earlier {
+  readonly address: number;
+  /** Of a block that is still there, as the allocator counts it; else as it was asked for. */
+  readonly bytes: number;
+  readonly block: Block | undefined;
+}
+
+interface Beginning {
+  readonly blocks: readonly Earlier[];
+  readonly segments: readonly Earlier[];
+}
+
+/**
+ * What was there before the first event. The recording is a ring whose beginning may be lost, so
+ * this is concluded from its end: what is there now and was not allocated in between, and what was
+ * freed without having been allocated.
+ */
+export function findBeginning(device: DeviceSnapshot, addressCount: number): Beginning {
+  const { events } = device;
+  const blocks = firstTouched(events, addressCount, 'blocks');
+  const segments = firstTouched(events, addressCount, 'segments');
+  for (const segment of device.segments) {
+    const { address, totalBytes } = segment;
+    if (!segment.expandable && segments.seen[address] === 0) {
+      segments.earlier.push({ address, bytes: totalBytes, block: undefined });
+    }
+    for (const block of segment.blocks) {
+      if (block.state !== 'inactive' && blocks.seen[block.address] === 0) {
+        blocks.earlier.push({ address: block.address, bytes: block.bytes, block });
+      }
+    }
+  }
+  return { blocks: blocks.earlier, segments: segments.earlier };
+}
+
+/** What is freed before it is allocated was there; what is allocated first was not. */
+function firstTouched(events: Events, addressCount: number, what: 'blocks' | 'segments') {
+  const seen = new Uint8Array(addressCount);
+  const earlier: Earlier[] = [];
+  const isBlocks = what === 'blocks';
+  for (let index = 0; index < events.length; index += 1) {
+    const row = rowOf(events, index);
+    const code = events.action[row] ?? 0;
+    const begins = code === (isBlocks ? action.alloc : action.segmentAlloc);
+    const ends = isBlocks
+      ? code === action.freeRequested || code === action.freeCompleted
+      : code === action.segmentFree;
+    const address = events.address[row] ?? -1;
+    if (!(begins || ends) || address < 0 || seen[address] !== 0) continue;
+    seen[address] = 1;
+    if (ends) earlier.push({ address, bytes: events.bytes[row] ?? 0, block: undefined });
+  }
+  return { seen, earlier };
+}
+
+/** The segments held at an instant, and where in each a block is in use; addresses as offsets. */
+class SegmentMap {
+  readonly #bases: number[] = [];
+  readonly #segments: { readonly bytes: number; readonly starts: number[] }[] = [];
+
+  add(base: number, bytes: number): void {
+    const at = placeOf(this.#bases, base);
+    if (this.#bases[at] === base) {
+      this.#segments[at] = { bytes, starts: [] };
+      return;
+    }
+    this.#bases.splice(at, 0, base);
+    this.#segments.splice(at, 0, { bytes, starts: [] });
+  }
+
+  remove(base: number): void {
+    const at = placeOf(this.#bases, base);
+    if (this.#bases[at] !== base) return;
+    this.#bases.splice(at, 1);
+    this.#segments.splice(at, 1);
+  }
+
+  /**
+   * Marks a block as begun and answers the bytes from there to the next block in use, or to the end
+   * of the segment; undefined where no segment is known.
+   */
+  begin(start: number): number | undefined {
+    const at = this.#segmentAt(start);
+    const segment = this.#segments[at];
+    if (segment === undefined) return undefined;
+    const place = placeOf(segment.starts, start);
+    if (segment.starts[place] !== start) segment.starts.splice(place, 0, start);
+    const next = segment.starts[place + 1] ?? (this.#bases[at] ?? 0) + segment.bytes;
+    return next - start;
+  }
+
+  end(start: number): void {
+    const segment = this.#segments[this.#segmentAt(start)];
+    if (segment === undefined) return;
+    const place = placeOf(segment.starts, start);
+    if (segment.starts[place] === start) segment.starts.splice(place, 1);
+  }
+
+  #segmentAt(address: number): number {
+    const after = placeOf(this.#bases, address);
+    const at = this.#bases[after] === address ? after : after - 1;
+    const segment = this.#segments[at];
+    const base = this.#bases[at] ?? 0;
+    return segment !== undefined && address < base + segment.bytes ? at : -1;
+  }
+}
+
+/** Where a number is, or would be, in a sorted list. */
+function placeOf(sorted: readonly number[], wanted: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] ?? 0) < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * The size of a block, which the events do not tell: they have what was asked for. The allocator
+ * rounds that up, and leaves a rest that is not worth a block of its own to the block before it.
+ * How large that rest is shows in where the next block in use begins.
+ */
+function blockSizes(settings: RecordedSettings, segments: SegmentMap) {
+  const { roundupDivisions, maxSplitBytes } = settings;
+  const unsplit = maxSplitBytes > 0 ? maxSplitBytes : Infinity;
+  return {
+    begin(offset: number, requested: number): number {
+      const size = blockSizeFor(Math.max(1, requested), roundupDivisions);
+      // Small blocks are always cut to size; so are those of expandable segments, which are in no
+      // map, so that no gap is found for them.
+      if (size <= largestSmall) return size;
+      const gap = segments.begin(offset);
+      if (gap === undefined || gap < size) return size;
+      return size < unsplit && gap - size > largestSmall ? size : gap;
+    },
+    end(offset: number, bytes: number): void {
+      if (bytes > largestSmall) segments.end(offset);
+    },
+  };
 }

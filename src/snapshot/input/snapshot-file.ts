@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
 import { Failure } from '../../failure.js';
-import { readReason } from '../../files/read-reason.js';
+import { readReason } from '../../files/system-errors.js';
 import type { PickleWindow } from '../pickle/window.js';
 import { XzReader } from '../xz/xz-reader.js';
 

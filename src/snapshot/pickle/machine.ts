@@ -1,8 +1,6 @@
 import { limits } from '../limits.js';
 import { refuseCut, refuseLimit } from '../refusals.js';
-import { MachineState } from './machine-state.js';
-import { absent } from './memo.js';
-import { float64, littleEndian, uint32 } from './numbers.js';
+import { absent, float64, littleEndian, MachineState, uint32 } from './machine-state.js';
 import * as value from './values.js';
 
 /** More than any opcode with a length of one byte takes; longer ones ask for their bytes. */

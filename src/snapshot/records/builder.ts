@@ -2,18 +2,20 @@ import { limits } from '../limits.js';
 import type { ValueStack } from '../pickle/value-stack.js';
 import { kind, kindOf, objectTag, pairTag, payloadMask, stringTag } from '../pickle/values.js';
 import { refuseLimit, refuseSnapshot } from '../refusals.js';
+import { Room } from '../tables/room.js';
 import { StackTable } from '../tables/stack-table.js';
-import { StringTable } from '../tables/string-table.js';
 import { TupleTable } from '../tables/tuple-table.js';
-import { BlockColumns } from './block-columns.js';
-import { EventColumns } from './event-columns.js';
 import { keyCount, keyId, knownStrings } from './known-strings.js';
 import { ObjectTable, shape } from './object-table.js';
-import { PlainStore } from './plain-store.js';
 import { RecordFields } from './record-fields.js';
-import { RowList } from './row-list.js';
-import type { AnnotationRow, SegmentRow } from './rows.js';
-import type { RecordTables } from './tables.js';
+import {
+  type AnnotationRow,
+  BlockColumns,
+  EventColumns,
+  type RecordTables,
+  RowList,
+  type SegmentRow,
+} from './tables.js';
 
 const bit = (key: Parameters<typeof keyId>[0]) => 1 << keyId(key);
 const isEvent = bit('action');
@@ -245,4 +247,143 @@ export class SnapshotBuilder implements RecordTables {
 function isSmallInteger(stack: ValueStack, at: number): boolean {
   const number = stack.numbers[at] ?? -1;
   return kindOf(stack.tags[at] ?? 0) === kind.integer && number >= 0 && number < 2 ** 32;
+}
+
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Strings of the file, each different one once, found by their bytes and decoded when asked for. */
+class StringTable {
+  readonly #bytes = new Room(Uint8Array, 4096);
+  readonly #start = new Room(Uint32Array, 256);
+  #slots = new Int32Array(256).fill(-1);
+  #length = 0;
+  #filled = 0;
+
+  constructor(known: readonly string[]) {
+    const encoder = new TextEncoder();
+    for (const text of known) {
+      const bytes = encoder.encode(text);
+      this.idOf(bytes, 0, bytes.length);
+    }
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The number of the string in `from[start..end)`. */
+  idOf(from: Uint8Array, start: number, end: number): number {
+    let hash = end - start;
+    for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ (from[at] ?? 0), 0x01000193);
+    hash ^= hash >>> 15;
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    let id = this.#slots[slot] ?? -1;
+    while (id !== -1) {
+      if (this.#isEqual(id, from, start, end)) return id;
+      slot = (slot + 1) & mask;
+      id = this.#slots[slot] ?? -1;
+    }
+    return this.#add(slot, from, start, end);
+  }
+
+  text(id: number): string {
+    if (id < 0 || id >= this.#length) return '';
+    const start = this.#start.column[id] ?? 0;
+    return decoder.decode(this.#bytes.column.subarray(start, this.#end(id)));
+  }
+
+  #end(id: number): number {
+    return id + 1 < this.#length ? (this.#start.column[id + 1] ?? 0) : this.#filled;
+  }
+
+  #isEqual(id: number, from: Uint8Array, start: number, end: number): boolean {
+    const own = this.#start.column[id] ?? 0;
+    if (this.#end(id) - own !== end - start) return false;
+    const bytes = this.#bytes.column;
+    for (let at = start; at < end; at += 1) {
+      if (bytes[own + at - start] !== from[at]) return false;
+    }
+    return true;
+  }
+
+  #add(slot: number, from: Uint8Array, start: number, end: number): number {
+    const size = end - start;
+    if (this.#length >= limits.strings) refuseLimit('different strings', limits.strings);
+    if (this.#filled + size > limits.allStringBytes) {
+      refuseLimit('bytes of different strings', limits.allStringBytes);
+    }
+    const id = this.#length;
+    this.#length += 1;
+    this.#start.upTo(id)[id] = this.#filled;
+    this.#bytes.upTo(this.#filled + size).set(from.subarray(start, end), this.#filled);
+    this.#filled += size;
+    this.#slots[slot] = id;
+    if (this.#length * 2 > this.#slots.length) this.#rehash();
+    return id;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(this.#slots.length * 2).fill(-1);
+    const mask = slots.length - 1;
+    const bytes = this.#bytes.column;
+    for (let id = 0; id < this.#length; id += 1) {
+      const start = this.#start.column[id] ?? 0;
+      const end = this.#end(id);
+      let hash = end - start;
+      for (let at = start; at < end; at += 1) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
+      hash ^= hash >>> 15;
+      let slot = hash & mask;
+      while (slots[slot] !== -1) slot = (slot + 1) & mask;
+      slots[slot] = id;
+    }
+    this.#slots = slots;
+  }
+}
+
+/** Items of a list, or keys and values of a dict in turn, as tags with their numbers. */
+interface PlainContainer {
+  readonly tags: number[];
+  readonly numbers: number[];
+}
+
+/** Lists and dicts that are none of the records: the settings, the outermost dict, additions. */
+class PlainStore {
+  readonly containers: PlainContainer[] = [];
+  #items = 0;
+
+  add(): number {
+    if (this.containers.length >= limits.plainContainers) {
+      refuseLimit('lists and dicts of no known meaning', limits.plainContainers);
+    }
+    this.containers.push({ tags: [], numbers: [] });
+    return this.containers.length - 1;
+  }
+
+  push(row: number, stack: ValueStack, from: number, to: number): void {
+    this.#items += to - from;
+    if (this.#items > limits.plainItems) {
+      refuseLimit('values of no known meaning', limits.plainItems);
+    }
+    const container = this.at(row);
+    for (let at = from; at < to; at += 1) {
+      container.tags.push(stack.tags[at] ?? 0);
+      container.numbers.push(stack.numbers[at] ?? 0);
+    }
+  }
+
+  at(row: number): PlainContainer {
+    return this.containers[row] ?? { tags: [], numbers: [] };
+  }
+
+  /** The tag of the value under a key (given by its string's number), or undefined. */
+  find(row: number, key: number): number | undefined {
+    const { tags } = this.at(row);
+    // The last one counts, as in Python.
+    for (let at = tags.length - 2; at >= 0; at -= 2) {
+      const tag = tags[at] ?? 0;
+      if (kindOf(tag) === kind.string && (tag & payloadMask) === key) return tags[at + 1];
+    }
+    return undefined;
+  }
 }

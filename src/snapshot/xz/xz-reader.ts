@@ -1,9 +1,7 @@
-import { refuseXz } from './bad-xz.js';
-import { type BlockCheck, newBlockCheck } from './block-check.js';
-import { dictionarySize, endsWithSum } from './block-header.js';
-import { Dictionary, type Sink } from './dictionary.js';
-import { LzmaDecoder } from './lzma-decoder.js';
-import { StreamTail } from './stream-tail.js';
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { MiB } from '../../units/bytes.js';
+import { Dictionary, LzmaDecoder, refuseXz, type Sink } from './lzma-decoder.js';
 
 type Step = 'stream-header' | 'block' | 'chunk' | 'padding' | 'check' | 'done';
 
@@ -200,4 +198,166 @@ export class XzReader {
 /** Two bytes, the higher first, and one: sizes are written less one. */
 function word(bytes: Uint8Array, at: number): number {
   return (bytes[at] ?? 0) * 256 + (bytes[at + 1] ?? 0) + 1;
+}
+
+/** The sum at the end of a block, counted along as the bytes come out. */
+interface BlockCheck {
+  readonly length: number;
+  update(bytes: Uint8Array): void;
+  digest(): Uint8Array;
+}
+
+/** By the number in the stream's header; undefined: one that is not in use. */
+function newBlockCheck(number: number): BlockCheck | undefined {
+  if (number === 0) return { length: 0, update: () => {}, digest: () => new Uint8Array(0) };
+  if (number === 1) return crc32Check();
+  if (number === 4) return crc64Check();
+  return number === 10 ? sha256Check() : undefined;
+}
+
+function crc32Check(): BlockCheck {
+  let sum = 0;
+  return {
+    length: 4,
+    update: (bytes) => {
+      sum = crc32(bytes, sum);
+    },
+    digest: () => wordBytes(sum),
+  };
+}
+
+function sha256Check(): BlockCheck {
+  const hash = createHash('sha256');
+  return { length: 32, update: (bytes) => hash.update(bytes), digest: () => hash.digest() };
+}
+
+let tables: { readonly low: Int32Array; readonly high: Int32Array } | undefined;
+
+/** CRC-64 of ECMA-182, reflected; 64 bits as two halves. */
+function crc64Check(): BlockCheck {
+  tables ??= crc64Tables();
+  const { low: lowTable, high: highTable } = tables;
+  let low = -1;
+  let high = -1;
+  return {
+    length: 8,
+    update: (bytes) => {
+      for (const byte of bytes) {
+        const index = (low ^ byte) & 0xff;
+        low = ((low >>> 8) | (high << 24)) ^ (lowTable[index] ?? 0);
+        high = (high >>> 8) ^ (highTable[index] ?? 0);
+      }
+    },
+    digest: () => wordBytes(~low, ~high),
+  };
+}
+
+function crc64Tables(): { low: Int32Array; high: Int32Array } {
+  const low = new Int32Array(256);
+  const high = new Int32Array(256);
+  for (let index = 0; index < 256; index += 1) {
+    let lower = index;
+    let upper = 0;
+    for (let bit = 0; bit < 8; bit += 1) {
+      const odd = lower & 1;
+      lower = (lower >>> 1) | (upper << 31);
+      upper >>>= 1;
+      if (odd) {
+        lower ^= 0xd7870f42;
+        upper ^= 0xc96c5795;
+      }
+    }
+    low[index] = lower;
+    high[index] = upper;
+  }
+  return { low, high };
+}
+
+/** Little-endian, 4 bytes each. */
+function wordBytes(...values: readonly number[]): Uint8Array {
+  return Uint8Array.from(
+    values.flatMap((value) => [0, 8, 16, 24].map((by) => (value >>> by) & 255)),
+  );
+}
+
+/** `xz` makes blocks of 24 MiB and more: so many would hold 190 GB. */
+const maxBlocks = 8000;
+
+/**
+ * What must stand behind the blocks of a stream: their index and the footer. Both follow from what
+ * the blocks were, so they are made here and compared, not read. A damaged byte that looks like the
+ * end of the blocks is found out by it.
+ */
+class StreamTail {
+  readonly #records: number[] = [];
+  #blocks = 0;
+
+  /** `packed`: the header, the packed data and the check, without the padding. */
+  addBlock(packed: number, unpacked: number): void {
+    this.#blocks += 1;
+    if (this.#blocks > maxBlocks) refuseXz(`it has more than ${maxBlocks} blocks`);
+    this.#records.push(...variable(packed), ...variable(unpacked));
+  }
+
+  bytes(checkNumber: number): Buffer {
+    const index = [0, ...variable(this.#blocks), ...this.#records];
+    while (index.length % 4 !== 0) index.push(0);
+    const words = (index.length + 4) / 4 - 1;
+    const size = [0, 8, 16, 24].map((by) => (words >>> by) & 255);
+    const about = Buffer.from([...size, 0, checkNumber]);
+    return Buffer.concat([withSum(Buffer.from(index)), sumOf(about), about, Buffer.from('YZ')]);
+  }
+}
+
+/** Seven bits a byte, the lowest first. */
+function variable(value: number): readonly number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) + 0x80);
+  return [...bytes, rest];
+}
+
+function withSum(bytes: Buffer): Buffer {
+  return Buffer.concat([bytes, sumOf(bytes)]);
+}
+
+function sumOf(bytes: Buffer): Buffer {
+  const sum = Buffer.alloc(4);
+  sum.writeUInt32LE(crc32(bytes));
+  return sum;
+}
+
+/** `xz -9` uses 64 MiB; a larger window is seldom, and would be room for a stranger's file. */
+const largestDictionary = 64 * MiB;
+const lzma2 = 0x21;
+
+/** Checks the header of a block and answers the size of its dictionary. */
+function dictionarySize(header: Uint8Array): number {
+  const length = header.length;
+  if (!endsWithSum(header)) refuseXz('the header of a block is damaged');
+  const flags = header[1] ?? 0;
+  if ((flags & 0x3f) !== 0) refuseXz('it is compressed with more than LZMA2');
+  let at = 2;
+  if (flags & 0x40) at = skipNumber(header, at, length);
+  if (flags & 0x80) at = skipNumber(header, at, length);
+  if (header[at] !== lzma2 || header[at + 1] !== 1) refuseXz('it is not packed with LZMA2');
+  const bits = header[at + 2] ?? 0;
+  const size = (2 | (bits & 1)) * 2 ** (Math.floor(bits / 2) + 11);
+  if (bits > 40 || size > largestDictionary) {
+    refuseXz(`its dictionary is larger than ${largestDictionary / MiB} MiB`);
+  }
+  return size;
+}
+
+/** The last four bytes are the CRC-32 of those before. */
+function endsWithSum(bytes: Uint8Array): boolean {
+  const end = bytes.length - 4;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return end >= 0 && crc32(bytes.subarray(0, end)) === view.getUint32(end, true);
+}
+
+function skipNumber(bytes: Uint8Array, from: number, end: number): number {
+  let at = from;
+  while (at < end && at < from + 9 && (bytes[at] ?? 0) >= 0x80) at += 1;
+  return at + 1;
 }

@@ -7,13 +7,12 @@ import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import { fakeDevice, memory, noForecast, noLeak } from '../fake-device-for-tests.js';
 import { type Alert, alertKinds, type Leak, type Risk, risks } from '../types.js';
-import type { AlertInput } from './alert-conditions.js';
 import {
   defaultThresholds,
   resolveThresholds,
   type ThresholdSettings,
 } from './alert-thresholds.js';
-import { createAlerts, type Instant } from './alerts.js';
+import { type AlertInput, createAlerts, type Instant } from './alerts.js';
 
 const aLeak: Leak = {
   ...noLeak,

@@ -3,8 +3,7 @@ import { killGroup } from '../../device/host/kill-group.js';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import type { Alert } from '../types.js';
-import type { AlertSink } from './deliver.js';
-import { createDeliveryQueue } from './delivery-queue.js';
+import { type AlertSink, createDeliveryQueue } from './deliver.js';
 
 /** What the command says on stderr is kept for the report of its failure, up to this length. */
 const keptErrorCharacters = 200;

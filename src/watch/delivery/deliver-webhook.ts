@@ -1,7 +1,6 @@
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
-import type { AlertSink } from './deliver.js';
-import { createDeliveryQueue } from './delivery-queue.js';
+import { type AlertSink, createDeliveryQueue } from './deliver.js';
 
 export interface WebhookDeliveryOptions {
   /** For each attempt: 10 s unless told otherwise. */

@@ -2,9 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fakeAlert } from '../alerts/alert-for-tests.js';
 import type { Alert } from '../types.js';
-import { deliverToCallback } from './deliver.js';
+import { createDeliveryQueue, deliverToCallback } from './deliver.js';
 import { alertLine, deliverToLog } from './deliver-log.js';
-import { createDeliveryQueue } from './delivery-queue.js';
 
 function collect(): { problems: string[]; report: (problem: string) => void } {
   const problems: string[] = [];

@@ -31,3 +31,71 @@ export function deliverToCallback(callback: (alert: Alert) => void | Promise<voi
     },
   };
 }
+
+interface DeliveryQueueOptions {
+  /** Names the sink in what is reported: `The alert command`. */
+  readonly name: string;
+  /** So many at a time. */
+  readonly concurrency: number;
+  /** So many may wait; when more come the oldest is given up, as the newest matters most. */
+  readonly capacity: number;
+  /** Delivers one alert; rejects with an error whose message says why it could not. */
+  readonly work: (alert: Alert, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * A sink that works in the background, with bounds on what it may take. Of a run of failures only
+ * the first is reported; the next one after a success is reported again.
+ */
+export function createDeliveryQueue(options: DeliveryQueueOptions): AlertSink {
+  type Waiting = { readonly alert: Alert; readonly report: (problem: string) => void };
+  const waiting: Waiting[] = [];
+  const running = new Set<Promise<void>>();
+  const stopping = new AbortController();
+  let failing = false;
+  let full = false;
+
+  async function deliver({ alert, report }: Waiting): Promise<void> {
+    try {
+      await options.work(alert, stopping.signal);
+      failing = false;
+    } catch (error) {
+      if (stopping.signal.aborted || failing) return;
+      failing = true;
+      report(`${options.name} failed: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  function fill(): void {
+    while (running.size < options.concurrency) {
+      const next = waiting.shift();
+      if (!next) break;
+      const delivery = deliver(next).finally(() => {
+        running.delete(delivery);
+        fill();
+      });
+      running.add(delivery);
+    }
+    if (waiting.length === 0) full = false;
+  }
+
+  return {
+    deliver(alert, report) {
+      if (stopping.signal.aborted) return;
+      waiting.push({ alert, report });
+      fill();
+      if (waiting.length <= options.capacity) return;
+      waiting.shift();
+      if (!full) report(`${options.name} is too slow: alerts were left out.`);
+      full = true;
+    },
+    async close(how) {
+      if (how === 'stop') {
+        waiting.length = 0;
+        stopping.abort();
+      }
+      // Each delivery that ends may start another one.
+      while (running.size > 0) await Promise.all(running);
+    },
+  };
+}

@@ -2,9 +2,8 @@ import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { Forecast, MemoryPoint, Risk } from '../types.js';
 import type { Cells } from './cells.js';
-import { isStraight } from './growth.js';
+import { type Growth, isStraight } from './growth.js';
 import { type ExpectedEnd, type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
-import { type TimeToLimit, timeToLimit } from './time-to-limit.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Less than this says nothing. */
@@ -250,4 +249,48 @@ function recommendationsFor(risk: Risk): string[] {
     ];
   }
   return isAtLeast(risk, 'low') ? ['Keep watching; look for what keeps growing.'] : [];
+}
+
+/** Seconds from now until the growth reaches the limit, with bounds; Infinity means never. */
+interface TimeToLimit {
+  readonly seconds: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Bounds allow for a bend of so many times what chance makes. */
+const noiseFactor = 2;
+
+/**
+ * Extends the growth to the limit: a straight line where the window is straight; otherwise a slope
+ * that keeps changing by the same factor, which covers exponential growth and growth that levels
+ * off.
+ */
+export function timeToLimit(growth: Growth, nowSeconds: number, limitBytes: number): TimeToLimit {
+  const { curve } = growth;
+  const span = growth.toSeconds - growth.fromSeconds;
+  const gap = limitBytes - curve.endBytes;
+  const passed = nowSeconds - growth.toSeconds;
+  const at = (slope: number, curvature: number, room: number): number =>
+    Math.max(0, reach(slope, curvature, room) - passed);
+  const seconds = at(curve.endSlope, curve.curvature, gap);
+  // Far beyond the window the slope itself may change: widen with the distance.
+  const doubt = 1.25 + 0.1 * Math.min(3, seconds / span);
+  const steepest = (curve.endSlope * growth.slopeHigh * doubt) / growth.slope;
+  const flattest = (curve.endSlope * growth.slopeLow) / doubt / growth.slope;
+  const noise = noiseFactor * curve.curvatureNoise;
+  return {
+    seconds,
+    low: Math.min(seconds, at(steepest, curve.curvature + noise, gap - growth.stepBytes)),
+    high: Math.max(seconds, at(flattest, curve.curvature - noise, gap + growth.stepBytes)),
+  };
+}
+
+/** When the integral of slope x e^(curvature t) reaches the gap. */
+function reach(slope: number, curvature: number, gap: number): number {
+  if (gap <= 0) return 0;
+  if (slope <= 0) return Number.POSITIVE_INFINITY;
+  if (Math.abs(curvature) < 1e-9) return gap / slope;
+  const inside = 1 + (curvature * gap) / slope;
+  return inside > 0 ? Math.log(inside) / curvature : Number.POSITIVE_INFINITY;
 }

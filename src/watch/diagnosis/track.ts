@@ -1,5 +1,4 @@
 import { type Cell, Cells, cellSeconds, cellsPerLevel } from './cells.js';
-import { type Climb, Cycles } from './cycles.js';
 import {
   columnsOf,
   type EnvelopePoint,
@@ -7,7 +6,6 @@ import {
   type Growth,
   steadyGrowth,
 } from './growth.js';
-import { Pace } from './pace.js';
 
 /** Which edge of the series is followed: the peaks, or the floor that work returns to. */
 export type Edge = 'peaks' | 'floor';
@@ -293,4 +291,105 @@ export class Track {
 
 export function spanOf(growth: Growth): number {
   return growth.toSeconds - growth.fromSeconds;
+}
+
+/** One climb of a sawtooth: from its trough to its peak. */
+interface Climb {
+  readonly trough: EnvelopePoint;
+  readonly peak: EnvelopePoint;
+}
+
+/** A fall counts when it gives back this share of the limit: smaller ones are the work itself. */
+const fallShareOfLimit = 0.1;
+/** ... and this share of what had been climbed. */
+const fallShareOfClimb = 0.35;
+const climbsKept = 16;
+
+/**
+ * Follows the large swings of a series: an epoch that gathers and lets go, a cache that is emptied,
+ * one job after another. What went up and came down before is no news when it goes up again.
+ */
+export class Cycles {
+  readonly #climbs: Climb[] = [];
+  #trough: EnvelopePoint | undefined;
+  #peak: EnvelopePoint | undefined;
+
+  add(seconds: number, bytes: number, limitBytes: number): void {
+    const point = { seconds, bytes };
+    if (!this.#trough || !this.#peak) {
+      this.#trough = point;
+      this.#peak = point;
+      return;
+    }
+    if (bytes >= this.#peak.bytes) {
+      this.#peak = point;
+      return;
+    }
+    const drop = this.#peak.bytes - bytes;
+    const climbed = this.#peak.bytes - this.#trough.bytes;
+    if (drop >= fallShareOfLimit * limitBytes && drop >= fallShareOfClimb * climbed) {
+      if (climbed >= fallShareOfLimit * limitBytes) {
+        this.#climbs.push({ trough: this.#trough, peak: this.#peak });
+        if (this.#climbs.length > climbsKept) this.#climbs.shift();
+      }
+      this.#trough = point;
+      this.#peak = point;
+      return;
+    }
+    if (bytes < this.#trough.bytes) {
+      this.#trough = point;
+      this.#peak = point;
+    }
+  }
+
+  /** Climbs that ended in a fall, oldest first. */
+  get climbs(): readonly Climb[] {
+    return this.#climbs;
+  }
+
+  /** Where the climb that goes on now began. */
+  get trough(): EnvelopePoint | undefined {
+    return this.#trough;
+  }
+
+  get troughSeconds(): number {
+    return this.#trough?.seconds ?? Number.NaN;
+  }
+}
+
+/** Gaps between new highs that are remembered. */
+const gapsKept = 16;
+/** Nothing new for this many times the longest of them is a pause ... */
+const pauseFactor = 2.5;
+/** ... if it lasts this long at least. */
+const leastPauseSeconds = 1;
+
+/** How regularly a series reaches new highs, at the full fineness of its readings. */
+export class Pace {
+  readonly #gaps = new Float64Array(gapsKept);
+  #rises = 0;
+  #high = Number.NEGATIVE_INFINITY;
+  #highSeconds = Number.NaN;
+
+  add(seconds: number, bytes: number): void {
+    if (bytes <= this.#high) return;
+    if (this.#rises > 0) this.#gaps[this.#rises % gapsKept] = seconds - this.#highSeconds;
+    this.#rises++;
+    this.#high = bytes;
+    this.#highSeconds = seconds;
+  }
+
+  /** The series came down: what it reached before does not count any more. */
+  restart(): void {
+    this.#gaps.fill(0);
+    this.#rises = 0;
+    this.#high = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Whether it has been without a new high for much longer than it ever was lately. */
+  hasPaused(nowSeconds: number): boolean {
+    const longest = this.#gaps.reduce((most, gap) => Math.max(most, gap), 0);
+    const since = nowSeconds - this.#highSeconds;
+    return since > Math.max(leastPauseSeconds, pauseFactor * longest);
+  }
 }

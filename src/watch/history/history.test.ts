@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import type { Column, Sample } from '../types.js';
-import { createHistory } from './history.js';
+import { createHistory, trendOf } from './history.js';
 
 const device = {
   id: 'gpu:0',
@@ -201,7 +201,7 @@ describe('what the history costs', () => {
   });
 });
 
-function trendOf(used: (second: number) => number, windowSeconds?: number): string {
+function trendOfUse(used: (second: number) => number, windowSeconds?: number): string {
   const history = createHistory();
   for (let index = 0; index < 1200; index++) history.add(sample(index / 10, used(index / 10)));
   return history.trend(windowSeconds);
@@ -211,13 +211,49 @@ const upThenFlat = (second: number): number => Math.min(second, 50) * MiB;
 
 describe('the trend of a history', () => {
   it('looks at the last minute unless told otherwise', () => {
-    expect(trendOf(upThenFlat)).toBe('stable');
-    expect(trendOf(upThenFlat, 120)).toBe('increasing');
-    expect(trendOf((second) => 500 * MiB - second * MiB)).toBe('decreasing');
+    expect(trendOfUse(upThenFlat)).toBe('stable');
+    expect(trendOfUse(upThenFlat, 120)).toBe('increasing');
+    expect(trendOfUse((second) => 500 * MiB - second * MiB)).toBe('decreasing');
   });
 
   it('takes a sawtooth and a spike for no direction', () => {
-    expect(trendOf((second) => (second % 7) * 20 * MiB)).toBe('stable');
-    expect(trendOf((second) => (second > 110 && second < 113 ? 900 : 100) * MiB)).toBe('stable');
+    expect(trendOfUse((second) => (second % 7) * 20 * MiB)).toBe('stable');
+    expect(trendOfUse((second) => (second > 110 && second < 113 ? 900 : 100) * MiB)).toBe('stable');
+  });
+});
+
+const times = Array.from({ length: 32 }, (_, index) => index * 2);
+
+describe('trendOf', () => {
+  it('needs enough points, and points that are not all at once', () => {
+    expect(trendOf([0, 1, 2], [1, 2, 3], 0)).toBe('unknown');
+    expect(trendOf(new Float64Array(20), new Float64Array(20), 0)).toBe('unknown');
+    expect(trendOf(times, new Float64Array(32).fill(Number.NaN), 0)).toBe('unknown');
+  });
+
+  it('follows a line through noise that is small against it, up and down alike', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.double({ min: -50, max: 50, noNaN: true }), { minLength: 32, maxLength: 32 }),
+        fc.constantFrom(1, -1),
+        (noise, sign) => {
+          const values = noise.map((stray, index) => 1000 + sign * index * 40 + stray);
+          expect(trendOf(times, values, 100)).toBe(sign > 0 ? 'increasing' : 'decreasing');
+        },
+      ),
+    );
+  });
+
+  it('is not turned by a few wild points', () => {
+    const values = times.map((at) => (at % 16 === 0 ? 1e6 : 500 - at));
+    expect(trendOf(times, values, 1)).toBe('decreasing');
+  });
+
+  it('calls noise without direction stable, and a change below the floor too', () => {
+    const wobble = times.map((_, index) => 1000 + 100 * Math.sin(index * 2.4));
+    expect(trendOf(times, wobble, 1)).toBe('stable');
+    const slight = times.map((at) => 1000 + at / 10);
+    expect(trendOf(times, slight, 10)).toBe('stable');
+    expect(trendOf(times, slight, 1)).toBe('increasing');
   });
 });

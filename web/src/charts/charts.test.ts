@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { madeDevice } from '../state/made-for-tests.js';
-import { clockTicks } from './clock-ticks.js';
-import { forecastShape } from './forecast-shape.js';
+import { forecastShape } from './chart-input.js';
 import { withHues } from './hues.js';
 import { hullLayout } from './hull-layout.js';
+import { clockTicks } from './memory-chart.js';
 
 const GiB = 1024 ** 3;
 const reservation = { name: 'a', isReleasing: false, usedBytes: 'unknown' } as const;

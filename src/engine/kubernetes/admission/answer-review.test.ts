@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Failure } from '../../../failure.js';
 import { GiB } from '../../../units/bytes.js';
 import type { GpuSharing } from '../pod-request.js';
-import { answerReview } from './answer-review.js';
-import { readReview } from './review.js';
+import { answerReview, readReview } from './answer-review.js';
 
 /** As an API server of 1.32 asks, with what it has filled in before. */
 function reviewOf(annotations: object, container: object = {}, metadata: object = {}): object {

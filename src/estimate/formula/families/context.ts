@@ -30,3 +30,12 @@ export function stackOf(model: KnownModel, role: Stack['role']): Stack {
 export function hasTensor(model: KnownModel, end: string): boolean {
   return model.tensors.some(({ name }) => name.endsWith(end));
 }
+
+/** Height and width of an image: as asked for, or as the model was made for. */
+export function imageEdges(
+  { image, sequence }: Workload,
+  imageSize: readonly [number, number],
+): readonly [number, number] {
+  const edge = image ?? sequence;
+  return edge === undefined ? imageSize : [edge, edge];
+}

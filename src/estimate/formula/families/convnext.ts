@@ -8,8 +8,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropPath, multiply } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, stackOf } from './context.js';
-import { imageEdges } from './images.js';
+import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Depthwise convolutions in place of attention; norms over channels, which are moved to the end. */
 export const convnext: Build = (input) => {

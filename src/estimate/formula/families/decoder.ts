@@ -1,14 +1,14 @@
 import type { LayerGroup } from '../../../model/types.js';
 import type { Mask } from '../ops/attention.js';
 import { lookUp } from '../ops/embedding.js';
-import { linear } from '../ops/linear.js';
+import { linear, product } from '../ops/linear.js';
+import { causalLoss, crossEntropy } from '../ops/loss.js';
 import type { Layer } from '../ops/norm.js';
-import { add, dropout, scale } from '../ops/pointwise.js';
+import { add, dropout, fromResult, scale } from '../ops/pointwise.js';
 import type { Rotation } from '../ops/rotary.js';
 import type { Net, Parameter } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
 import { type BuildInput, type Built, stackOf } from './context.js';
-import { headOf } from './heads.js';
 
 /** What the layers of a decoder share during a step. */
 export interface DecoderState {
@@ -132,4 +132,40 @@ function masksFor(
 
 function isMasked(attention: LayerGroup['attention'], sequence: number): boolean {
   return attention?.reach === 'sliding' && sequence > (attention.window ?? sequence);
+}
+
+/** What stands on top of a decoder; it gives the loss in training, and else what the head puts out. */
+function headOf({ net, model, workload }: BuildInput, hidden: number, table: Tensor): Layer {
+  const { tape, settings } = net;
+  const { head, outputs } = model;
+  if (head === 'none') return (x) => x;
+  const tokens = workload.batch * (workload.sequence ?? 1);
+  if (head === 'lm') {
+    const bias = model.tensors.some(({ name }) => /^(lm_head|embed_out)\.bias$/.test(name));
+    const softens = model.family === 'gemma2';
+    const own = model.tied ? undefined : linear(net, hidden, outputs, { bias, adapters: false });
+    // It is made before it is tied, and given back.
+    if (own === undefined) tape.recorder.scratch([outputs * hidden * net.width], 'weights');
+    return (x) =>
+      tape.scope(() => {
+        const logits =
+          own === undefined ? product(net, x, table, undefined, hidden, outputs) : own(x);
+        const used = softens ? soften(net, logits) : logits;
+        return settings.training ? causalLoss(net, used, tokens) : used;
+      });
+  }
+  const classify = linear(net, hidden, outputs, {
+    bias: head !== 'sequence-classification',
+    adapters: false,
+  });
+  return (x) =>
+    tape.scope(() => {
+      const scores = classify(x);
+      return settings.training ? crossEntropy(net, last(scores)) : scores;
+    });
+}
+
+/** Large values are bent down, in three steps that each take the logits' size. */
+function soften(net: Net, logits: Tensor): Tensor {
+  return scale(net, last(fromResult(net, last(scale(net, last(logits))))));
 }

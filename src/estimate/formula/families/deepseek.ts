@@ -1,9 +1,9 @@
 import type { Attention, LayerGroup } from '../../../model/types.js';
 import { attend } from '../ops/attention.js';
-import { remember } from '../ops/cache.js';
 import { experts } from '../ops/experts.js';
 import { gatedFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
+import { remember } from '../ops/multi-head.js';
 import { type Layer, rmsNorm } from '../ops/norm.js';
 import { add } from '../ops/pointwise.js';
 import { concatenate, rotate, rotationFor } from '../ops/rotary.js';

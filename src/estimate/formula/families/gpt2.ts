@@ -1,8 +1,8 @@
 import type { LayerGroup } from '../../../model/types.js';
 import { attend } from '../ops/attention.js';
-import { remember } from '../ops/cache.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
+import { remember } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';

@@ -1,10 +1,10 @@
 import type { Attention, LayerGroup } from '../../../model/types.js';
 import { NoFormula } from '../no-formula.js';
 import { attend } from '../ops/attention.js';
-import { remember } from '../ops/cache.js';
 import { experts } from '../ops/experts.js';
 import { gatedFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
+import { remember } from '../ops/multi-head.js';
 import { gemmaNorm, type Layer, rmsNorm } from '../ops/norm.js';
 import { add } from '../ops/pointwise.js';
 import { rotate, rotationFor } from '../ops/rotary.js';

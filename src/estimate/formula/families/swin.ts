@@ -9,8 +9,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, copy, dropout, dropPath } from '../ops/pointwise.js';
 import type { Net, Parameter } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, stackOf } from './context.js';
-import { imageEdges } from './images.js';
+import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Masks of the memory-efficient kernel come in whole steps of columns. */
 const maskStep = 8;

@@ -10,8 +10,7 @@ import { add, dropout } from '../ops/pointwise.js';
 import { concatenate } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
 import { last } from '../run/tensor.js';
-import { type Build, stackOf } from './context.js';
-import { imageEdges } from './images.js';
+import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Patches of an image as tokens, with one more for the whole. */
 export const vit: Build = (input) => {

@@ -1,9 +1,19 @@
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import type { AttentionShape } from './attention-shape.js';
-import { mathAttention } from './math-attention.js';
-import { copy } from './pointwise.js';
-import { repeated, writtenAttention } from './written-attention.js';
+import { batchProduct } from './batch-product.js';
+import { copy, dropout, scale, shift, softmax } from './pointwise.js';
+
+/** Attention over heads, as it reaches PyTorch's `scaled_dot_product_attention`. */
+export interface AttentionShape {
+  readonly batch: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly headDim: number;
+  readonly valueDim: number;
+  readonly dropout: number;
+}
 
 export interface Mask {
   readonly tensor: Tensor;
@@ -51,8 +61,8 @@ export function attend(net: Net, input: AttentionInput): Tensor {
     const groups = shape.heads / kvHeads;
     const inKernel = mask === undefined && shape.headDim === shape.valueDim && shape.headDim <= 256;
     if (groups > 1 && !inKernel && input.repeatsLate !== true) {
-      key = repeated(net, key, groups);
-      value = repeated(net, value, groups);
+      key = repeatedHeads(net, key, groups);
+      value = repeatedHeads(net, value, groups);
       kvHeads = shape.heads;
     }
     const given = { ...input, query, key, value, shape: { ...shape, kvHeads } };
@@ -140,4 +150,115 @@ function efficientBackward(net: Net, shape: AttentionShape, width: number): void
   const tiles = Math.ceil(queries / tileRows) * Math.ceil(headDim / tileColumns);
   const sums = batch * heads * tiles * (tileRows * tileColumns * 4 + 16);
   recorder.scratch([statistics, sums]);
+}
+
+interface WrittenInput {
+  readonly query: Tensor;
+  readonly key: Tensor;
+  readonly value: Tensor;
+  readonly shape: AttentionShape;
+}
+
+/** Attention without a kernel of its own: a score for each pair of tokens is kept, after a softmax. */
+function writtenAttention(net: Net, input: WrittenInput): Tensor {
+  const { tape, settings } = net;
+  const { batch, heads, kvHeads, queries, keys, valueDim, dropout: rate } = input.shape;
+  return tape.scope(() => {
+    const width = settings.autocast ?? input.query.width;
+    const inside = settings.writtenScores === '32-bit' ? 4 : width;
+    const [query, key, value] = [input.query, input.key, input.value].map(tape.own.bind(tape));
+    if (query === undefined || key === undefined || value === undefined) return input.query;
+    const [allKeys, allValues] = [key, value].map((x) => repeatedHeads(net, x, heads / kvHeads));
+    if (allKeys === undefined || allValues === undefined) return query;
+    const scores = batchProduct(
+      net,
+      net.castFor(query, inside),
+      net.castFor(allKeys, inside),
+      batch * heads * queries * keys,
+      { copies: [true, true] },
+    );
+    const masked = shift(net, last(scale(net, last(scores))));
+    const softened = softmax(net, last(masked), settings.autocast === undefined ? inside : 4);
+    const weights = net.castFor(dropout(net, softened, rate), width);
+    const result = batchProduct(
+      net,
+      weights,
+      net.castFor(allValues, width),
+      batch * heads * queries * valueDim,
+      { copies: [false, true] },
+    );
+    return copy(net, last(result));
+  });
+}
+
+/** Each head of keys or values, as often as queries share it. */
+function repeatedHeads(net: Net, x: Tensor, groups: number): Tensor {
+  if (groups === 1) return x;
+  return net.tape.run({ elements: x.elements * groups, width: x.width, inputs: [x] });
+}
+
+interface MathInput {
+  readonly query: Tensor;
+  readonly key: Tensor;
+  readonly value: Tensor;
+  readonly mask: Tensor | undefined;
+  readonly shape: AttentionShape;
+  readonly causal: boolean;
+  readonly inRun: boolean;
+  readonly repeatsLate: boolean;
+}
+
+/** Attention as plain products and a softmax over all pairs of tokens, in 32 bits. */
+function mathAttention(net: Net, input: MathInput): Tensor {
+  const { tape } = net;
+  const { shape, mask } = input;
+  const { batch, heads, kvHeads, queries, keys, valueDim } = shape;
+  const groups = heads / kvHeads;
+  return tape.scope(() => {
+    const before = input.query.width;
+    const [query, key, value] = [input.query, input.key, input.value].map((x) => net.cast(x, 4));
+    if (query === undefined || key === undefined || value === undefined) return input.query;
+    const scaled = scale(net, query);
+    if (input.causal) tape.fresh(queries * keys, 4);
+    const repeats = groups > 1 && !input.repeatsLate;
+    const repeated = repeats ? expand(net, key, groups) : key;
+    const values = groups > 1 ? expand(net, value, groups) : value;
+    const elements = batch * heads * queries * keys;
+    const scaledKey = last(scale(net, repeated));
+    const fullKey = groups > 1 && !repeats ? last(expand(net, scaledKey, groups)) : scaledKey;
+    const scores = batchProduct(net, scaled, fullKey, elements, {
+      copies: [true, groups === 1 && !input.inRun],
+    });
+    const weights = safeSoftmax(net, last(scores), keys, mask);
+    const used = dropout(net, weights, shape.dropout);
+    if (before !== 4) net.cast(tape.detached(used), before);
+    const result = batchProduct(net, used, values, batch * heads * queries * valueDim, {
+      copies: [false, groups === 1 && !input.inRun],
+    });
+    return net.cast(result, before);
+  });
+}
+
+function expand(net: Net, x: Tensor, groups: number): Tensor {
+  return net.tape.run({ elements: x.elements * groups, width: x.width, inputs: [x] });
+}
+
+/** The mask is added in place; a second look finds rows that were masked whole. */
+function safeSoftmax(net: Net, scores: Tensor, keys: number, mask: Tensor | undefined): Tensor {
+  const { tape } = net;
+  const { elements, width } = scores;
+  const inputs = mask?.source ? [scores, mask] : [scores];
+  return tape.run({
+    elements,
+    width,
+    inputs,
+    savesResult: true,
+    scratch: [elements, elements / keys, width],
+    backward: () => {
+      const own = tape.grad(scores);
+      tape.recorder.scratch([elements * width]);
+      if (mask?.source) tape.give(mask, tape.grad(mask));
+      tape.give(scores, own);
+    },
+  });
 }

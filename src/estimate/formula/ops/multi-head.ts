@@ -1,8 +1,6 @@
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { attend, type Mask } from './attention.js';
-import type { AttentionShape } from './attention-shape.js';
-import { remember } from './cache.js';
+import { type AttentionShape, attend, type Mask } from './attention.js';
 import { linear } from './linear.js';
 import { copy, scale } from './pointwise.js';
 
@@ -71,4 +69,15 @@ export function multiHead(net: Net, hidden: number, options: MultiHeadOptions): 
       const attended = attend(net, given);
       return out(last(attended));
     });
+}
+
+/** Keys or values, copied to where the next tokens will find them. */
+export function remember(net: Net, x: Tensor, cache: boolean): Tensor {
+  if (!cache) return x;
+  const { recorder } = net.tape;
+  const before = recorder.part;
+  recorder.part = 'kv-cache';
+  const copied = net.tape.run({ elements: x.elements, width: x.width, inputs: [x] });
+  recorder.part = before;
+  return net.keep(copied);
 }

@@ -1,8 +1,8 @@
+import { Failure } from '../../../failure.js';
 import { largestRequest } from '../../allocator/sizes.js';
 import { type EventStream, EventStreamBuilder } from '../../trace/event-stream.js';
 import { cublasAddresses } from '../../trace/recorded-events.js';
 import type { Part } from '../../types.js';
-import { tooLarge } from '../too-large.js';
 
 /** One block of memory; it goes back when the last holder lets go. */
 export interface Block {
@@ -75,4 +75,14 @@ export class Recorder {
   finish(): { readonly stream: EventStream; readonly parts: readonly Part[] } {
     return { stream: this.#builder.finish(), parts: this.#parts };
   }
+}
+
+/** Sizes that no memory holds: beyond 1 PiB a tensor, or what can be added up exactly. */
+export function tooLarge(fact: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'too-large',
+    fact: `${fact}, which no device holds.`,
+    next: 'Check the sizes in the config, the batch and the length of the input.',
+  });
 }

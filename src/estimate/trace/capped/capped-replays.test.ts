@@ -2,9 +2,9 @@ import * as fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { MiB } from '../../../units/bytes.js';
 import type { AllocatorSettings } from '../../allocator/settings.js';
+import { CappedReplays } from '../../least-capacity.js';
 import { ReplayRun, replay } from '../event-replay.js';
 import { EventStreamBuilder } from '../event-stream.js';
-import { CappedReplays } from './capped-replays.js';
 import { anyStream } from './streams-for-tests.js';
 
 describe('ReplayRun', () => {

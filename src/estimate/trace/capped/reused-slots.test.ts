@@ -2,9 +2,9 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../../failure.js';
 import { MiB } from '../../../units/bytes.js';
+import { withReusedSlots } from '../../least-capacity.js';
 import { replay } from '../event-replay.js';
 import { EventStreamBuilder } from '../event-stream.js';
-import { withReusedSlots } from './reused-slots.js';
 import { anyStream } from './streams-for-tests.js';
 
 describe('withReusedSlots', () => {

@@ -3,8 +3,7 @@ import { MiB } from '../../../units/bytes.js';
 import { replay } from '../event-replay.js';
 import { EventStreamBuilder, eventKind } from '../event-stream.js';
 import type { Trace } from '../trace-file.js';
-import { closedSteps } from './closed-steps.js';
-import { withLeftOutSteps } from './repeated-steps.js';
+import { closedSteps, withLeftOutSteps } from './repeated-steps.js';
 
 interface Training {
   /** Batches whose gradients are added up. */

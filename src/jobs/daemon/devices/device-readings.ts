@@ -1,16 +1,15 @@
-import type { SharedDevice, Timed } from '../../../device/shared-device.js';
-import type { SharedDiscovery } from '../../../device/shared-discovery.js';
-import type { MemoryReading } from '../../../device/types.js';
+import type { SharedDevice, SharedDiscovery, Timed } from '../../../device/shared-device.js';
+import type { Device, MemoryReading } from '../../../device/types.js';
 import { type DeviceUse, DeviceUseFile } from '../../../device/use-file.js';
 import type { Engine, RunUse } from '../../../engine/types.js';
 import type { Clock } from '../../../time/clock.js';
+import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import type { Alert, DeviceState } from '../../../watch/types.js';
 import { type WatchOptions, watch } from '../../../watch/watch.js';
 import type { Ledger } from '../../ledger.js';
 import type { RunningJobs } from '../running/running-jobs.js';
 import { Signal } from '../signal.js';
-import { jobsOnGpu } from './device-use.js';
 
 /** Between two looks at who holds what, while jobs run; the process table may be read for it. */
 const useSeconds = 1;
@@ -210,4 +209,46 @@ async function readLatest(
 async function readList(device: SharedDevice, notBefore: number): Promise<Timed<DeviceUse>> {
   const { beganAtSeconds, value } = device.latestProcesses(notBefore);
   return { beganAtSeconds, value: await value.catch(() => 'unknown' as const) };
+}
+
+/**
+ * What a driver keeps for itself is less than this. Where more is used and no listed process has it,
+ * the list is not the whole one: in a container a driver may show none.
+ */
+const hiddenBytes = GiB;
+
+/** What each job holds of a GPU; `unknown` where its processes cannot be told apart. */
+export function jobsOnGpu(options: {
+  readonly usedBytes: Known<number>;
+  readonly processes: DeviceUse;
+  readonly use: RunUse;
+  /** Its own processes exist nowhere, and no job can hold any of it. */
+  readonly isSimulated: boolean;
+  /** The job of a run; undefined where it is none of ours. */
+  readonly jobOf: (runId: string) => string | undefined;
+}): Known<ReadonlyMap<string, number>> {
+  const { usedBytes, processes, use, isSimulated, jobOf } = options;
+  if (!isKnown(processes)) return 'unknown';
+  const held = new Map<string, number>();
+  let listed = 0;
+  for (const { pid, usedBytes: bytes } of processes) {
+    if (!isSimulated && !use.knows(pid)) return 'unknown';
+    const runId = use.runOf(pid);
+    const job = runId === undefined ? undefined : jobOf(runId);
+    if (isKnown(bytes)) listed += bytes;
+    if (job === undefined) continue;
+    if (!isKnown(bytes)) return 'unknown';
+    held.set(job, (held.get(job) ?? 0) + bytes);
+  }
+  const isHidden = isKnown(usedBytes) && usedBytes - listed > hiddenBytes;
+  return isHidden && !isSimulated ? 'unknown' : held;
+}
+
+/** One reading; undefined where the device is gone, or its driver has trouble: the next may succeed. */
+export async function readDevice(device: Device): Promise<MemoryReading | undefined> {
+  try {
+    return await device.read();
+  } catch {
+    return undefined;
+  }
 }

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../../units/bytes.js';
-import { estimatesAtOnce } from './estimates-at-once.js';
+import { fakeDevice, memory } from '../../../watch/fake-device-for-tests.js';
+import { estimatesAtOnce, estimatingHost } from './estimates-at-once.js';
 
 const on = (cores: number, gibibytes: number) =>
   estimatesAtOnce({ cores, memoryBytes: gibibytes * GiB });
@@ -41,5 +42,16 @@ describe('estimatesAtOnce', () => {
         expect(on(c + moreCores, g + moreMemory)).toBeGreaterThanOrEqual(count);
       }),
     );
+  });
+});
+
+describe('estimating host', () => {
+  it('has the cores of this machine, and the memory that the host device tells', async () => {
+    const gpu = fakeDevice({ id: 'gpu:0', read: () => memory(0, 80 * GiB) });
+    const host = fakeDevice({ id: 'host', kind: 'host', read: () => memory(0, 64 * GiB) });
+    const found = await estimatingHost({ devices: [gpu, host] });
+    expect(found.memoryBytes).toBe(64 * GiB);
+    expect(found.cores).toBeGreaterThanOrEqual(1);
+    expect((await estimatingHost({ devices: [gpu] })).memoryBytes).toBe('unknown');
   });
 });

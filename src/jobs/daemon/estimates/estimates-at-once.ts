@@ -1,8 +1,11 @@
+import { availableParallelism } from 'node:os';
+import type { Discovery } from '../../../device/discover.js';
 import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
+import { readDevice } from '../devices/device-readings.js';
 
 /** What estimates are made on. */
-export interface EstimatingHost {
+interface EstimatingHost {
   readonly cores: number;
   readonly memoryBytes: Known<number>;
 }
@@ -30,4 +33,13 @@ export function estimatesAtOnce({ cores, memoryBytes }: EstimatingHost): number 
   const byCores = Math.floor((cores - coresLeft) / coresEach);
   const byMemory = Math.floor((memoryBytes * shareOfMemory) / bytesEach);
   return Math.min(most, Math.max(least, Math.min(byCores, byMemory)));
+}
+
+/** This machine, or what its cgroup leaves of it. */
+export async function estimatingHost({
+  devices,
+}: Pick<Discovery, 'devices'>): Promise<EstimatingHost> {
+  const host = devices.find(({ info }) => info.kind === 'host');
+  const read = host === undefined ? undefined : await readDevice(host);
+  return { cores: availableParallelism(), memoryBytes: read?.totalBytes ?? 'unknown' };
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { GiB } from '../../../units/bytes.js';
 import type { JobDetails, StoredJob } from '../../store/records.js';
 import type { Reservation } from '../../types.js';
-import { runOrder } from './run-order.js';
+import { runOrder } from './job-runner.js';
 
 function stored(details: JobDetails = {}, alone = false): StoredJob {
   return {

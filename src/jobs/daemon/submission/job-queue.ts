@@ -1,18 +1,25 @@
+import type { Clock } from '../../../time/clock.js';
+import { formatSeconds } from '../../../units/durations.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import { type Admission, admit, type QueueSettings, type QueueState } from '../../admission.js';
+import {
+  type Admission,
+  admit,
+  type Hold,
+  type QueueSettings,
+  type QueueState,
+} from '../../admission.js';
 import { inOrder } from '../../admission-order.js';
-import type { Hold } from '../../hold.js';
+import { largestOffer } from '../../fit-verdict.js';
 import type { DeviceRoom } from '../../ledger.js';
 import { candidates } from '../../placement.js';
 import { Shares } from '../../quota.js';
-import { orderReasonWords } from '../../reasons/order-words.js';
-import { waitingReasonWords } from '../../reasons/waiting-words.js';
+import type { OrderReason } from '../../reasons/types.js';
+import { waitingReasonWords } from '../../reasons/words.js';
+import type { ClockMark } from '../../store/records.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
 import { explainWaiting, type WaitingStatus } from '../../waiting-reasons.js';
-import type { QueueClock } from '../queue-clock.js';
 import type { JobView } from '../types.js';
-import { askingNow } from './asking.js';
 
 /** Those that admission looks at. */
 const lookedAt = 1000;
@@ -222,4 +229,97 @@ export class JobQueue {
 function asExpected(job: RunningJob, nowMs: number): RunningJob {
   const isLate = isKnown(job.expectedEndMs) && job.expectedEndMs <= nowMs;
   return isLate ? { ...job, expectedEndMs: 'unknown' } : job;
+}
+
+/**
+ * The time by which jobs wait. It begins as milliseconds since 1970 and then only counts what has
+ * passed: a clock that is set, by a person or over the network, moves no turn and ends no waiting.
+ * A restart of the daemon changes nothing as long as the machine runs. Over a restart of the machine
+ * only its own clock can tell how long it was off: that is counted, from the last mark on.
+ */
+export class QueueClock {
+  readonly #clock: Clock;
+  readonly #startMs: number;
+  readonly #startSeconds: number;
+
+  constructor(clock: Clock, kept: ClockMark | undefined) {
+    this.#clock = clock;
+    this.#startSeconds = clock.seconds();
+    this.#startMs = resumedMs(kept, { ...uptimeOf(clock), epochMs: clock.epochMs() });
+  }
+
+  nowMs(): number {
+    return Math.round(this.#startMs + (this.#clock.seconds() - this.#startSeconds) * 1000);
+  }
+
+  /** A moment of the queue as a date for people. */
+  toEpochMs(queueMs: number): number {
+    return this.#clock.epochMs() + queueMs - this.nowMs();
+  }
+
+  mark(): ClockMark {
+    const { nowMs, epochMs } = { nowMs: this.nowMs(), epochMs: this.#clock.epochMs() };
+    return { ...uptimeOf(this.#clock), queueMs: nowMs, epochMs };
+  }
+}
+
+function uptimeOf(clock: Clock): Pick<ClockMark, 'boot' | 'upMs'> {
+  const { boot, seconds } = clock.uptime?.() ?? { boot: '', seconds: 0 };
+  return { boot, upMs: Math.round(seconds * 1000) };
+}
+
+/** Where the queue's time goes on. */
+export function resumedMs(kept: ClockMark | undefined, now: Omit<ClockMark, 'queueMs'>): number {
+  if (kept === undefined) return now.epochMs;
+  const isSameBoot = now.boot !== '' && now.boot === kept.boot && now.upMs >= kept.upMs;
+  const passedMs = isSameBoot ? now.upMs - kept.upMs : now.epochMs - kept.epochMs;
+  return kept.queueMs + Math.max(0, passedMs);
+}
+
+/**
+ * Why a job is behind the one before it, in words.
+ *
+ * @example
+ * orderReasonWords({ code: 'larger', jobId: '7' });
+ * // 'Job 7 is before it, as it needs more memory: a gap for it is rare.'
+ */
+export function orderReasonWords(reason: OrderReason): string {
+  const before = `Job ${reason.jobId} is before it`;
+  switch (reason.code) {
+    case 'priority':
+      return `${before}, as its priority is higher (${reason.priority}, here ${reason.ownPriority}).`;
+    case 'earlier':
+      return reason.seconds < 1
+        ? `${before}, as it was submitted earlier.`
+        : `${before}, as it was submitted ${formatSeconds(reason.seconds)} earlier.`;
+    case 'larger':
+      return `${before}, as it needs more memory: a gap for it is rare.`;
+    case 'longer':
+      return `${before}, as it is expected to run longer.`;
+    case 'first-of-workload':
+      return `${before}, as it is the first of its workload: what it measures tells the need of the others.`;
+    default:
+      return reason satisfies never;
+  }
+}
+
+/** A job with a whole device for its first run waits until at least this share of a device is not used by others. */
+const leastShare = 0.5;
+
+/**
+ * A waiting job with the bytes that it asks for now. One whose need is unknown asks for all that a
+ * device could give if none of our jobs ran there, so it starts when none does, and gets all of it.
+ */
+export function askingNow(job: WaitingJob, rooms: readonly DeviceRoom[]): WaitingJob {
+  if (job.alone !== true) return job;
+  const offer = (share: number) =>
+    largestOffer(
+      rooms.map(({ id, loadLineBytes, otherProcessesBytes }) => {
+        const reachable = loadLineBytes - (isKnown(otherProcessesBytes) ? otherProcessesBytes : 0);
+        return { id, loadLineBytes: Math.max(reachable, loadLineBytes * share) };
+      }),
+      job,
+    );
+  const bytes = offer(leastShare);
+  return bytes === undefined ? job : { ...job, bytes: Math.max(1, Math.floor(bytes)) };
 }

@@ -1,7 +1,6 @@
 import { changesOf } from '../../../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import { isDegradedReason, isNeedReason } from '../../reasons/is-reason.js';
-import { needReasonWords } from '../../reasons/need-words.js';
+import { isDegradedReason, isNeedReason, needReasonWords } from '../../reasons/is-reason.js';
 import { reasonWords } from '../../reasons/words.js';
 import type { StoredJob } from '../../store/records.js';
 import type { RunningEntry } from '../running/running-jobs.js';

@@ -1,18 +1,20 @@
+import { readFileSync, statSync } from 'node:fs';
 import type { Gpu } from '../../../estimate/cards/gpu-table.js';
 import { inThisThread } from '../../../estimate/estimate-work.js';
 import type { ReadSource } from '../../../estimate/model-source.js';
 import { estimateProgram } from '../../../estimate/program-estimate.js';
 import { generateFormula } from '../../../estimate/serving/generate-formula.js';
+import type { CacheType } from '../../../estimate/serving/kv-cache.js';
 import { type ServeRoom, serveEstimate } from '../../../estimate/serving/serve-estimate.js';
 import { pythonProgram } from '../../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import type { KnownModel } from '../../../model/types.js';
+import { MiB } from '../../../units/bytes.js';
 import { isKnown } from '../../../units/known.js';
 import { cardOfEstimate, type EstimateDocument } from '../answer-estimate.js';
 import { type AnswerMachine, chosenGpu } from '../machine.js';
 import type { WorkloadRequest } from '../workload-request.js';
-import { cacheTypeIn } from './kv-scheme.js';
 import { type GenerateAsked, readServing, type ServeAsked } from './serving-request.js';
 
 /** With `serve`, where it is for a server. */
@@ -133,4 +135,31 @@ function noConfig(path: string): Failure {
     fact: `${path} has no config.json, so no model can be built of it.`,
     next: 'Name the folder with its config.json, or take the method "formula".',
   });
+}
+
+/** A config is a page of text; the largest known is under 2 MB. */
+const largestBytes = 16 * MiB;
+
+/**
+ * In what a config says that keys and values are to be cached; undefined where it says nothing. The
+ * file was read as a model before, so what is wrong with it was told there.
+ *
+ * @example
+ * cacheTypeIn('models/llama-fp8/config.json'); // 'fp8'
+ */
+function cacheTypeIn(config: string): CacheType | undefined {
+  try {
+    if (statSync(config).size > largestBytes) return undefined;
+    const read: unknown = JSON.parse(readFileSync(config, 'utf8'));
+    const settings = field(read, 'quantization_config');
+    const bits = field(field(settings, 'kv_cache_scheme'), 'num_bits');
+    const named = field(settings, 'kv_cache_quant_algo');
+    return bits === 8 || named === 'FP8' ? 'fp8' : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function field(value: unknown, name: string): unknown {
+  return Reflect.get(Object(value), name);
 }

@@ -5,7 +5,7 @@ import { type WeightType, weightTypes } from '../../../estimate/serving/parts.js
 import { engines, type ServeEngine } from '../../../estimate/serving/serve-estimate.js';
 import { type QuantizationPreset, quantizationPresets } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
-import { type FieldReader, oneOf, readCount, readShare, readText } from '../read-field.js';
+import { type FieldReader, oneOf, readCount, readShare, readText } from '../read-parallel.js';
 import type { RequestField, RequestWording } from '../wording.js';
 import type { WorkloadRequest } from '../workload-request.js';
 

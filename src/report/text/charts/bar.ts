@@ -1,6 +1,6 @@
-import type { Known } from '../../../units/known.js';
-import { isKnown } from '../../../units/known.js';
-import { type Span, span, type TextStyle } from '../spans.js';
+import { isKnown, type Known } from '../../../units/known.js';
+import type { Risk, Trend } from '../../../watch/types.js';
+import { type Paint, type Span, span, type TextStyle } from '../spans.js';
 import { Runs } from './runs.js';
 
 const eighths = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'] as const;
@@ -45,4 +45,28 @@ function cell(amount: number, style: TextStyle): string {
   if (!style.unicode) return amount >= 0.5 ? '#' : rest(style);
   const part = eighths[Math.min(8, Math.max(0, Math.round(amount * 8)))] ?? '';
   return part === '' ? rest(style) : part;
+}
+
+const arrows: Readonly<Record<Trend, readonly [unicode: string, ascii: string]>> = {
+  increasing: ['↗', '/'],
+  decreasing: ['↘', '\\'],
+  stable: ['→', '-'],
+  unknown: [' ', ' '],
+};
+
+export function trendArrow(trend: Trend, style: TextStyle): string {
+  return arrows[trend][style.unicode ? 0 : 1];
+}
+
+const paints: Readonly<Record<Risk | 'unknown', Paint>> = {
+  none: 'dim',
+  low: 'dim',
+  medium: 'yellow',
+  high: 'red',
+  critical: 'red',
+  unknown: 'dim',
+};
+
+export function riskPaint(risk: Known<Risk>): Paint {
+  return paints[risk];
 }

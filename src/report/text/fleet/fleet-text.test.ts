@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { fleetOf } from '../../../fleet/fleet.js';
 import { madeAnswers } from '../../../fleet/made-fleet-for-tests.js';
-import { fleetText } from './fleet-text.js';
-import { trainingText } from './training-text.js';
+import { fleetText, trainingText } from './fleet-text.js';
 
 const fleet = fleetOf({
   epochMs: 0,

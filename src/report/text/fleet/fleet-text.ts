@@ -5,6 +5,7 @@ import type {
   FleetDevice,
   FleetJob,
   FleetLeak,
+  FleetRank,
   FleetTraining,
 } from '../../../fleet/types.js';
 import { formatBytes } from '../../../units/bytes.js';
@@ -21,9 +22,9 @@ import {
 import { count, percentOf, percentWords, rateWords, usedOfTotal } from '../../words.js';
 import { sparkRows } from '../charts/sparkline.js';
 import { type Paint, paintLine, span, type TextStyle } from '../spans.js';
-import { type TextColumn, tableLines } from './table-lines.js';
+import { cleanText, fitText, textWidth } from '../text-width.js';
 
-export interface FleetTextOptions {
+interface FleetTextOptions {
   readonly columns: number;
   readonly style: TextStyle;
   /** Every device, not those alone that need a look. */
@@ -120,7 +121,7 @@ const deviceColumns: readonly TextColumn<NodeDevice>[] = [
   { title: 'NAME', cell: ({ name }) => name },
 ];
 
-export function riskPaint(device: Pick<FleetDevice, 'risk' | 'silent'>): Paint | undefined {
+function riskPaint(device: Pick<FleetDevice, 'risk' | 'silent'>): Paint | undefined {
   if (isAtRisk(device)) return 'red';
   return device.silent || device.risk === 'medium' ? 'yellow' : undefined;
 }
@@ -167,3 +168,79 @@ function tightestWords({ tightest, ranks }: FleetTraining): string {
 function bytesOrNone(bytes: number | 'unknown'): string {
   return isKnown(bytes) && bytes === 0 ? '' : formatBytes(bytes);
 }
+
+/** One column of a table of text. */
+interface TextColumn<Row> {
+  readonly title: string;
+  readonly cell: (row: Row) => string;
+  /** What is wider is cut. */
+  readonly widest?: number;
+  readonly paint?: (row: Row) => Paint | undefined;
+}
+
+/** Wide enough for most names, and narrow enough for the other columns. */
+const usualWidest = 28;
+
+/**
+ * Rows as lines under their titles, each column as wide as it needs.
+ *
+ * @example
+ * tableLines(nodes, [{ title: 'NODE', cell: ({ name }) => name }], { columns: 80, style });
+ */
+function tableLines<Row>(
+  rows: readonly Row[],
+  columns: readonly TextColumn<Row>[],
+  screen: { readonly columns: number; readonly style: TextStyle },
+): readonly string[] {
+  const mark = screen.style.unicode ? '…' : '~';
+  const texts = rows.map((row) => columns.map(({ cell }) => cleanText(cell(row))));
+  const widths = columns.map(({ title, widest = usualWidest }, at) => {
+    const longest = texts.reduce((most, row) => Math.max(most, textWidth(row[at] ?? '')), 0);
+    return Math.min(widest, Math.max(textWidth(title), longest));
+  });
+  const padded = (text: string, at: number) => {
+    const fitted = fitText(text, widths[at] ?? 0, mark);
+    // Behind the last one there is nothing to keep apart.
+    return at === columns.length - 1 ? fitted.trimEnd() : `${fitted}  `;
+  };
+  const head = columns.map(({ title }, at) => span(padded(title, at), 'dim'));
+  const lines = rows.map((row, index) =>
+    columns.map(({ paint }, at) => span(padded(texts[index]?.[at] ?? '', at), paint?.(row))),
+  );
+  return [head, ...lines].map((spans) => paintLine(spans, screen.columns, screen.style).trimEnd());
+}
+
+/** One distributed training, with its ranks and what its owner should know. */
+export function trainingText(training: FleetTraining, options: FleetTextOptions): string {
+  const { spreadBytes, warnings, tightest, ranks } = training;
+  const mark = (rank: FleetRank) => (rank.rank === tightest ? 'tightest' : '');
+  const marked: TextColumn<FleetRank> = { title: '', cell: mark };
+  const lines = [
+    cleanText(`${trainingName(training)}: ${ranksWords(training)}.`),
+    ...(ranks.length < 2
+      ? []
+      : [`Between the largest and the smallest rank lie ${formatBytes(spreadBytes)}.`]),
+    ...warnings.map((warning) => `Warning: ${cleanText(warning)}`),
+    '',
+    ...tableLines(ranks, [...rankColumns, marked], options),
+  ];
+  return lines.join('\n');
+}
+
+const rankColumns: readonly TextColumn<FleetRank>[] = [
+  { title: 'RANK', cell: ({ rank }) => String(rank) },
+  { title: 'NODE', cell: ({ node }) => node },
+  { title: 'DEVICE', cell: ({ device }) => device },
+  { title: 'USED', cell: ({ usedBytes }) => formatBytes(usedBytes) },
+  { title: 'FREE THERE', cell: ({ freeBytes }) => formatBytes(freeBytes) },
+  {
+    title: 'RISK',
+    cell: ({ risk }) => risk,
+    paint: ({ risk }) => riskPaint({ risk, silent: false }),
+  },
+  { title: 'FULL IN (estimated)', cell: fullIn },
+  {
+    title: 'LEAKS',
+    cell: ({ leakBytesPerSecond: rate }) => (rate === null ? '' : rateWords(rate)),
+  },
+];

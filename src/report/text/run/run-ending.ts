@@ -1,10 +1,12 @@
 import { placeholdersOf } from '../../../run/placeholders.js';
 import type { Attempt, RunReport } from '../../../run/types.js';
-import { outOfMemoryWords } from '../../../run/words.js';
+import { outOfMemoryWords, settingsWords } from '../../../run/words.js';
 import { formatBytes } from '../../../units/bytes.js';
 import { formatSeconds } from '../../../units/durations.js';
 import { shellWords } from '../../../units/shell-words.js';
+import { reachedWords } from '../../progress-lines.js';
 import { holderWords } from '../../run-holders.js';
+import { count } from '../../words.js';
 import { sparkRows } from '../charts/sparkline.js';
 import { paintLine, type Span, span, type TextStyle } from '../spans.js';
 import { cleanText } from '../text-width.js';
@@ -113,4 +115,19 @@ export function nextCommand({ command, tryNext, attempts }: RunReport): string {
   // An estimate is of one size: that of the last attempt.
   const isFilled = placeholdersOf(command).size === 0;
   return `plimsoll estimate -- ${shellWords(isFilled ? command : (attempts.at(-1)?.command ?? command))}`;
+}
+
+/** A run in one sentence; undefined where nothing happened that a person need know. */
+export function runSummary(report: RunReport): string | undefined {
+  const { attempts, outcome, notes } = report;
+  const last = attempts.at(-1);
+  const climbed = attempts.flatMap(({ rungs }) => rungs).length;
+  const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  if (last === undefined || (climbed === 0 && ranOut === 0)) return undefined;
+  const how = `${outcome} after ${count(attempts.length, 'attempt')}`;
+  const times = ranOut === 0 ? 'recovered within the program' : `out of memory ${ranOut} x`;
+  const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
+  const reached = reachedWords(last.progress);
+  const steps = reached === undefined ? '' : ` Last report (measured): ${reached}.`;
+  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${steps}${why}`;
 }

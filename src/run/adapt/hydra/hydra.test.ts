@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compose } from './compose.js';
-import { hydraFlags } from './hydra-flags.js';
-import { yamlLeaves } from './yaml-leaves.js';
+import { compose, hydraFlags, yamlLeaves } from '../other-flags.js';
 
 /** Hydra 1.3 makes of it what stands below: 64 x 2, and 96 x 4 with experiment=cifar. */
 const project: Readonly<Record<string, string>> = {

@@ -1,4 +1,8 @@
 import type { JobState, JobSummary } from '../../api/types.js';
+import { createStore } from '../live/store.js';
+
+/** Kept while one looks at a job and comes back. */
+export const listFilter = createStore<JobFilter>({ state: 'all', search: '' });
 
 /** What the list is narrowed to. */
 export interface JobFilter {

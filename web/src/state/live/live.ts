@@ -1,11 +1,16 @@
-import { firstJobs, restOfJobs } from '../../api/all-jobs.js';
-import { fetchDeviceHistory, fetchDevices, fetchWho } from '../../api/client.js';
+import { count } from '../../../../src/report/words.js';
+import {
+  fetchDeviceHistory,
+  fetchDevices,
+  fetchWho,
+  firstJobs,
+  restOfJobs,
+} from '../../api/client.js';
 import { openEventStream } from '../../api/event-stream.js';
 import { asRefusal } from '../../api/refusal.js';
-import type { DaemonEvent, JobSummary } from '../../api/types.js';
+import type { DaemonEvent, JobState, JobSummary } from '../../api/types.js';
 import { remember, remembered } from '../page/remembered.js';
 import { who } from '../page/who.js';
-import { backOffSeconds } from './back-off.js';
 import {
   emptyBoard,
   withEvents,
@@ -14,10 +19,79 @@ import {
   withSnapshot,
   withWindow,
 } from './board.js';
-import type { Connection } from './connection.js';
-import { createFrameQueue } from './frame-queue.js';
-import { newsOf } from './news.js';
 import { createStore } from './store.js';
+
+/** How the page stands with the server. */
+type Connection =
+  | { readonly phase: 'connecting' }
+  | { readonly phase: 'live' }
+  | { readonly phase: 'lost'; readonly failures: number; readonly retryAtMs: number }
+  /** The server asks for a token. */
+  | { readonly phase: 'signed-out' };
+
+/** How often a hidden page takes in what happened. */
+const hiddenMs = 1000;
+
+/**
+ * Gathers what happens between two frames of the screen and hands it on at once. A page in the
+ * background gets no frames: a timer stands in for them.
+ */
+function createFrameQueue<T>(take: (items: readonly T[]) => void): (item: T) => void {
+  let items: T[] = [];
+  let scheduled = false;
+  const flush = (): void => {
+    scheduled = false;
+    const taken = items;
+    items = [];
+    take(taken);
+  };
+  return (item) => {
+    items.push(item);
+    if (scheduled) return;
+    scheduled = true;
+    if (document.hidden) setTimeout(flush, hiddenMs);
+    else requestAnimationFrame(flush);
+  };
+}
+
+const verbs: Readonly<Partial<Record<JobState, string>>> = {
+  running: 'started',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  refused: 'refused',
+  expired: 'expired',
+};
+
+/**
+ * What to say aloud about a few seconds of events: one job by its name, many by their number, and
+ * every alert that is critical. Undefined where there is nothing to say.
+ */
+export function newsOf(
+  events: readonly DaemonEvent[],
+  stateBefore: (id: string) => JobState | undefined,
+): string | undefined {
+  const ends = new Map<string, { name: string; state: JobState }>();
+  const alerts = new Set<string>();
+  for (const event of events) {
+    if (event.type === 'alert' && event.alert.state === 'raised') {
+      if (event.alert.severity === 'critical') alerts.add(event.alert.message);
+    } else if (event.type === 'job') {
+      ends.set(event.job.id, event.job);
+    }
+  }
+  const byVerb = new Map<string, string[]>();
+  for (const [id, { name, state }] of ends) {
+    const verb = verbs[state];
+    if (verb === undefined || stateBefore(id) === state) continue;
+    byVerb.set(verb, [...(byVerb.get(verb) ?? []), name]);
+  }
+  const moves = [...byVerb].map(([verb, names]) =>
+    names.length === 1 ? `${names[0]} ${verb}.` : `${count(names.length, 'job')} ${verb}.`,
+  );
+  const said = [...alerts, ...moves];
+  return said.length === 0 ? undefined : said.join(' ');
+}
 
 /** As many as a chart has pixels. */
 const historyPoints = 400;
@@ -31,7 +105,7 @@ export const news = createStore('');
 
 let closeStream: (() => void) | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
-let failures = 0;
+let failedTries = 0;
 /** Counts the streams: answers for one that is gone are thrown away. */
 let generation = 0;
 /** What happened while everything was fetched anew; it is newer than what was fetched. */
@@ -71,7 +145,7 @@ async function fetchAnew(mine: number): Promise<void> {
   who.set(me);
   board.set(withEvents(withSnapshot(board.get(), { devices, jobs, counts }), early ?? []));
   early = undefined;
-  failures = 0;
+  failedTries = 0;
   connection.set({ phase: 'live' });
   await Promise.allSettled([fetchHistories(), fetchRest(jobs, mine)]);
 }
@@ -100,8 +174,8 @@ async function lost(mine: number): Promise<void> {
   if (mine !== generation) return;
   closeStream?.();
   generation += 1;
-  failures += 1;
-  const waitMs = backOffSeconds(failures, Math.random()) * 1000;
+  failedTries += 1;
+  const waitMs = backOffSeconds(failedTries, Math.random()) * 1000;
   const now = generation;
   const refusal = await fetchDevices().then(() => undefined, asRefusal);
   if (now !== generation) return;
@@ -109,7 +183,7 @@ async function lost(mine: number): Promise<void> {
     connection.set({ phase: 'signed-out' });
     return;
   }
-  connection.set({ phase: 'lost', failures, retryAtMs: Date.now() + waitMs });
+  connection.set({ phase: 'lost', failures: failedTries, retryAtMs: Date.now() + waitMs });
   retryTimer = setTimeout(connect, waitMs);
 }
 
@@ -144,4 +218,16 @@ export function showWindow(windowSeconds: number): void {
   remember('window', String(windowSeconds));
   board.set(withWindow(board.get(), windowSeconds));
   fetchHistories().catch(() => undefined);
+}
+
+const firstSeconds = 0.5;
+const maxSeconds = 10;
+
+/**
+ * How long to wait before the next try to reach the server: twice as long each time, and never the
+ * same for all pages that lost it at once. `chance` is 0 to 1.
+ */
+export function backOffSeconds(failures: number, chance: number): number {
+  const whole = Math.min(maxSeconds, firstSeconds * 2 ** Math.max(0, failures - 1));
+  return whole * (0.75 + chance * 0.5);
 }

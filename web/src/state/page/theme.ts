@@ -1,3 +1,4 @@
+import { partClasses, partVariables } from '../../../../src/report/part-looks.js';
 import { createStore } from '../live/store.js';
 import { remember, remembered } from './remembered.js';
 
@@ -28,4 +29,13 @@ function applyTheme(): void {
 export function followSystemTheme(): void {
   applyTheme();
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyTheme);
+}
+
+/** The colours of parts of memory, from the table that reports and terminals use as well. */
+export function adoptPartColours(): void {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(
+    `:root { ${partVariables('light')} } :root[data-theme="dark"] { ${partVariables('dark')} } ${partClasses}`,
+  );
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 }

@@ -1,5 +1,15 @@
+import { useState } from 'preact/hooks';
+import type { Estimate, PartBytes } from '../../../../src/estimate/types.js';
+import { Failure } from '../../../../src/failure.js';
 import type { PlanOption } from '../../../../src/plan/fit/types.js';
 import { asPython } from '../../../../src/plan/quantization/bits-and-bytes.js';
+import {
+  type Framework,
+  frameworkNames,
+  frameworks,
+} from '../../../../src/plan/snippets/formats.js';
+import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
+import { moduleRows } from '../../../../src/report/estimate-words.js';
 import {
   neededBytes,
   optionCells,
@@ -10,12 +20,11 @@ import {
   settingsHeading,
 } from '../../../../src/report/plan-words.js';
 import { shardingText } from '../../../../src/report/ranks/sharding-text.js';
+import { percentWords } from '../../../../src/report/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import type { PlanDocument } from '../../api/types.js';
+import { ChoiceField } from '../../parts/field.js';
 import { ProvenanceTag } from '../../parts/tags.js';
-import { MemoryParts } from './memory-parts.js';
-import { Notes } from './notes.js';
-import { PlanLines } from './plan-lines.js';
 
 /** The settings that fit, what is given up for them, and the alternatives: as `plimsoll plan` says it. */
 export function PlanAnswer({ plan }: { plan: PlanDocument }) {
@@ -123,4 +132,105 @@ function OptionRow(props: { option: PlanOption; plan: PlanDocument; widest: numb
       </td>
     </tr>
   );
+}
+
+/** What fills the device at the peak: a bar, and each part with its share. */
+export function MemoryParts({ breakdown, peak }: Pick<Estimate, 'breakdown' | 'peak'>) {
+  const whole = peak.deviceBytes;
+  let before = 0;
+  const segments = breakdown.map(({ part, bytes }) => {
+    const from = before;
+    before += bytes;
+    return { part, bytes, from };
+  });
+  return (
+    <>
+      <svg class="bar tall" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+        {segments.map(({ part, bytes, from }) => (
+          <rect
+            key={part}
+            class={`part-${part}`}
+            x={(from / whole) * 100}
+            width={(bytes / whole) * 100}
+            height="10"
+          />
+        ))}
+      </svg>
+      <table class="parts">
+        <caption class="aside">What the memory is for</caption>
+        <tbody>
+          {breakdown.map((entry) => (
+            <PartRows key={entry.part} entry={entry} whole={whole} />
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function PartRows({ entry, whole }: { entry: PartBytes; whole: number }) {
+  const { part, bytes } = entry;
+  return (
+    <>
+      <tr>
+        <th scope="row">
+          <i class={`swatch part-${part}`} />
+          {part}
+        </th>
+        <td class="number">{formatBytes(bytes)}</td>
+        <td class="number">{percentWords((bytes / whole) * 100, 1)}</td>
+      </tr>
+      {moduleRows(entry).map((module) => (
+        <tr key={module.name} class="module">
+          <th scope="row">{module.name}</th>
+          <td class="number">{formatBytes(module.bytes)}</td>
+          <td />
+        </tr>
+      ))}
+    </>
+  );
+}
+
+/** What an answer rests on. */
+export function Notes({ notes }: { notes: readonly string[] }) {
+  if (notes.length === 0) return null;
+  return (
+    <ul class="notes">
+      {notes.map((note) => (
+        <li key={note}>{note}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** The plan as lines to paste, for the framework that is chosen. */
+function PlanLines({ plan }: { plan: PlanDocument }) {
+  const [chosen, setChosen] = useState<Framework>('trainer');
+  const { text, beside } = linesFor(chosen, plan);
+  return (
+    <>
+      <h3>Ready to paste</h3>
+      <div class="fields">
+        <ChoiceField
+          label="For"
+          problem={undefined}
+          value={chosen}
+          set={(value) => setChosen(frameworks.find((one) => one === value) ?? 'trainer')}
+          choices={frameworks.map((one) => [one, frameworkNames[one]] as const)}
+        />
+      </div>
+      <pre class="paste">{text}</pre>
+      {beside !== undefined && <p>{beside}</p>}
+    </>
+  );
+}
+
+/** What a framework cannot do is said in its place. */
+function linesFor(framework: Framework, plan: PlanDocument): { text: string; beside?: string } {
+  try {
+    return planLines(framework, plan, plan.loading);
+  } catch (error) {
+    if (error instanceof Failure) return { text: error.fact };
+    throw error;
+  }
 }

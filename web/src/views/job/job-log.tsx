@@ -7,8 +7,7 @@ import type { JobView } from '../../api/types.js';
 import { memo } from '../../parts/memo.js';
 import { RefusalNote } from '../../parts/refusal-note.js';
 import { styledLine } from '../../state/jobs/ansi.js';
-import { useLog } from '../../state/jobs/follow-log.js';
-import { openLine } from '../../state/jobs/log-lines.js';
+import { openLine, useLog } from '../../state/jobs/follow-log.js';
 import { useStore } from '../../state/live/store.js';
 import { notYours, who } from '../../state/page/who.js';
 
