@@ -26,19 +26,26 @@ export const lostLog = {
 async function loseLog(place, wholly, findings, owner) {
   const work = new Work(place);
   const first = new Server(place);
-  if (!(await first.listens())) return void findings.wrong.push('it did not start');
+  if (!(await first.listens())) {
+    findings.wrong.push('it did not start');
+    return;
+  }
   await work.submit(first, 0);
   await work.submitGated(first);
   const started = async () => (await first.jobs()).every(({ state }) => state !== 'waiting');
   while (!(await started()) || work.begun().size < 2);
   await first.kill();
   const log = join(place.home, 'jobs.db-wal');
-  if (!existsSync(log)) return void findings.wrong.push('there is no write-ahead log');
+  if (!existsSync(log)) {
+    findings.wrong.push('there is no write-ahead log');
+    return;
+  }
   if (wholly) rmSync(log);
   else copyFileSync('/dev/null', log);
   const second = new Server(place);
   if (!(await second.listens())) {
-    return void findings.wrong.push(`it did not start again: ${second.stderr.slice(0, 300)}`);
+    findings.wrong.push(`it did not start again: ${second.stderr.slice(0, 300)}`);
+    return;
   }
   owner.watch(second);
   if (!second.stderr.includes('is older than the files beside it')) {

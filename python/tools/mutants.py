@@ -109,7 +109,7 @@ NOTICED = ("killed", "timeout")
 # Tests of one fault may take so many times as long as without it, and so much more.
 TIMES, SECONDS_MORE = 5, 20
 # Tests that take longer than this altogether are not all tried.
-MOST_SECONDS = 60
+MAX_SECONDS = 60
 # A fault may make a loop that takes memory without end.
 MORE_BYTES = 6 * 2**30
 
@@ -402,7 +402,7 @@ def tests_for(fault: Fault, seen: list[Seen], statements: dict[int, range]) -> l
     taken, seconds = [], 0.0
     for one in sorted(fitting, key=lambda one: one.seconds):
         seconds += one.seconds
-        if taken and seconds > MOST_SECONDS:
+        if taken and seconds > MAX_SECONDS:
             break
         taken.append(one)
     return taken

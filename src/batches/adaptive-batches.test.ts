@@ -207,7 +207,7 @@ describe('options that would lose samples', () => {
 
   it('are refused where there is no source', () => {
     for (const source of [5, undefined, null, {}]) {
-      expect(() => adaptiveBatches(source as never, given)).toThrow(
+      expect(() => Reflect.apply(adaptiveBatches, undefined, [source, given])).toThrow(
         'Pass a list, an iterable, or a function that returns one.',
       );
     }

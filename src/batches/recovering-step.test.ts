@@ -114,5 +114,5 @@ it.each([
   [step, { growAfter: Number.NaN }, 'growAfter of recoveringStep is not valid: NaN.'],
   [step, { weight: 'x' }, 'weight of recoveringStep is not valid: "x".'],
 ] as const)('refuses what is no step or no option: %s %o', (run, options, words) => {
-  expect(() => recoveringStep(run as never, Object(options))).toThrow(words);
+  expect(() => Reflect.apply(recoveringStep, undefined, [run, options])).toThrow(words);
 });

@@ -84,7 +84,7 @@ export function recoveringStep<S, R>(
 
   async function step(batch: readonly S[]): Promise<StepResult<R>> {
     const weights = options.weight === undefined ? undefined : batch.map(options.weight);
-    const whole = weights === undefined ? batch.length : sum(weights);
+    const wholeWeight = weights === undefined ? batch.length : sum(weights);
     const parts: { value: R; share: number; samples: number }[] = [];
     let retries = 0;
     let retry = 0;
@@ -94,7 +94,7 @@ export function recoveringStep<S, R>(
         weights === undefined
           ? samples.length
           : sum(weights.slice(offset, offset + samples.length));
-      const share = whole === 0 ? 0 : weight / whole;
+      const share = wholeWeight === 0 ? 0 : weight / wholeWeight;
       try {
         const value = await run(samples, { share, offset, retry });
         parts.push({ value, share, samples: samples.length });

@@ -119,17 +119,17 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
   };
-  const readable = options.readable ?? readsAll;
+  const readableTo = options.readable ?? readsAll;
   const strangers = new StrangerConnections(serverLimits.strangerConnections);
   let pageUrl = '';
   const app = createApp({
     operations: [
-      ...jobOperations(daemon, options.submitterOf ?? byName, readable),
+      ...jobOperations(daemon, options.submitterOf ?? byName, readableTo),
       logOperation(daemon),
       ...reportOperations(daemon, version, options.snapshotPage ?? noSnapshotPages),
       ...deviceOperations(daemon),
       fleetOperation(options.fleet),
-      ...answerOperations(options.answers, serverClosing.signal, readable),
+      ...answerOperations(options.answers, serverClosing.signal, readableTo),
       ...statusOperations({
         daemon,
         version,

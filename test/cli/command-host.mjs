@@ -4,15 +4,17 @@ import { pathToFileURL } from 'node:url';
 
 const { main } = await import(pathToFileURL(process.argv[2] ?? '').href);
 
-process.on('message', async ({ argv, cwd, environment }) => {
+process.on('message', (call) => void answer(call));
+process.send?.('ready');
+
+async function answer({ argv, cwd, environment }) {
   process.chdir(cwd);
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, environment);
   const [stdout, stderr] = [kept(), kept()];
   const exitCode = await main(argv, { environment, folder: process.cwd(), stdout, stderr });
   process.send?.({ stdout: stdout.text(), stderr: stderr.text(), exitCode });
-});
-process.send?.('ready');
+}
 
 /** An output that is no terminal and never closes. */
 function kept() {

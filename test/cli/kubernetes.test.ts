@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { delimiter, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -65,8 +65,8 @@ if (words[0] === 'create') {
 `;
 
 function withKubectl() {
-  const folder = join(command.folder(), 'kubectl');
-  mkdirSync(folder, { recursive: true });
+  // Of its own, so that no test finds the jobs of another.
+  const folder = mkdtempSync(join(command.folder(), 'kubectl-'));
   const program = join(folder, 'kubectl');
   writeFileSync(program, standIn);
   chmodSync(program, 0o755);
@@ -96,7 +96,7 @@ describe('plimsoll with a kubectl (a stand-in)', () => {
       jobs: [{ id, name: 'bert', state: 'running', nodes: 'n1', needBytes: 20 * 2 ** 30 }],
     });
     const log = await run(['logs', id]);
-    expect(log.stdout).toMatch(/^sh -c command -v plimsoll .*exec "\$@" sh python train.py\n$/);
+    expect(log.stdout).toMatch(/^sh -c command -v plimsoll .*exec "\$\$@" sh python train.py\n$/);
     expect((await run(['cancel', id])).stdout).toBe(`Job ${id} was asked to end.\n`);
     expect((await run(['jobs', id])).stdout).toMatch(/is cancelled\./);
     const again = await run(['cancel', id]);

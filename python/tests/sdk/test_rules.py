@@ -573,17 +573,17 @@ class WhatWasKept(unittest.TestCase):
         self.assertEqual([_confidence([]), *found], [0.5, 0.5, 0.65, 0.95, 0.95])
 
     def test_tensors_are_told_where_they_are_many_or_many_of_few(self):
-        def told(**counts):
+        def reported(**counts):
             kinds = {kind: ((3,), kind, "cpu") for kind in counts}
             tensors = Counter({kinds[kind]: count for kind, count in counts.items()})
             last = census(tensors=tensors, sizes=dict.fromkeys(kinds.values(), 4))
             found = kept(census(), last)["tensors"]
             return {one["dtype"]: (one["count"], one["bytes"]) for one in found}
 
-        self.assertEqual(told(a=10, b=9), {"a": (10, 40)})
+        self.assertEqual(reported(a=10, b=9), {"a": (10, 40)})
         few = dict.fromkeys("abc", 9)
-        self.assertEqual(told(**few, d=2), {})
-        self.assertEqual(len(told(**few, d=3)), 4)
+        self.assertEqual(reported(**few, d=2), {})
+        self.assertEqual(len(reported(**few, d=3)), 4)
 
     def test_ten_of_a_kind_are_told(self):
         kinds = [((number,), "float32", "cpu") for number in range(12)]

@@ -199,7 +199,7 @@ function optionWords(name: string, value: unknown): readonly string[] {
   if (value === undefined) return [];
   if (Array.isArray(value)) return value.flatMap((one) => optionWords(name, one));
   if (typeof value === 'boolean') return [value ? `--${option}` : `--no-${option}`];
-  return [`--${option}`, String(value)];
+  return [`--${option}`, typeof value === 'string' ? value : JSON.stringify(value)];
 }
 
 /** How a model is run for an estimate. */

@@ -155,7 +155,7 @@ describe('cached segments under max_split_size_mb', () => {
     });
     const count = Math.floor(60 / segmentMiB);
     const blocks = Array.from({ length: count }, () => allocator.malloc(segmentMiB * MiB));
-    for (const block of blocks) if (typeof block === 'number') allocator.free(block);
+    for (const held of blocks) if (typeof held === 'number') allocator.free(held);
     expect(allocator.malloc(30 * MiB)).toBeTypeOf('number');
     expect(allocator.segments().map(({ bytes }) => bytes / MiB)).toEqual(
       expect.arrayContaining(reserved),

@@ -242,8 +242,8 @@ describe('a job on this machine', () => {
     const job = await ended(id);
     expect(job).toMatchObject({ state: 'succeeded' });
     expect(job.attempts).toMatchObject([{ number: 1, exitCode: 0 }]);
-    const said = (await logOf(id)).split('\n').filter((line) => line.startsWith('line'));
-    expect(said).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map((n) => `line ${n}`));
+    const printed = (await logOf(id)).split('\n').filter((line) => line.startsWith('line'));
+    expect(printed).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map((n) => `line ${n}`));
   });
 
   it('goes on while no daemon is there, and is found again', async () => {

@@ -106,7 +106,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       notes.push(line);
       options.log(line);
     };
-    const daemon = await daemonOf({ ...options, log }, discovery, answers, users);
+    const daemon = await daemonOf(options, log, discovery, answers, users);
     closers.push(() => daemon.close());
     // With the store, the home is ours.
     removeStaleTemporaries(options.home, isProcessAlive);
@@ -144,7 +144,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function daemonOf(
-  { home, settings, policy, folder, environment: own, environmentChanges, log }: ServiceOptions,
+  { home, settings, policy, folder, environment: own, environmentChanges }: ServiceOptions,
+  log: (line: string) => void,
   discovery: Discovery,
   answers: ReturnType<typeof serveAnswers>,
   users: UserStore,
