@@ -146,7 +146,7 @@ function sumOf<One>(all: readonly One[], value: (one: One) => number): number {
 }
 
 /** How broken up the memory of one pool on one stream is. */
-interface PoolFragmentation {
+export interface PoolFragmentation {
   /** `0,0` is the default pool; others belong to CUDA graphs and memory pools of the program. */
   readonly pool: string;
   readonly stream: string;
@@ -275,7 +275,7 @@ interface WhatIf {
   readonly ignored: readonly string[];
 }
 
-interface WhatIfs {
+export interface WhatIfs {
   /** Under the recorded settings: how close the simulation comes to what was measured. */
   readonly asRecorded: WhatIf;
   readonly others: readonly WhatIf[];
