@@ -102,7 +102,7 @@ describe('a job, from submit to its end', () => {
       const { exitCode, stdout, stderr } = await home.run(argv);
       expect(exitCode).toBe(1);
       const said = `${stdout}${stderr}`;
-      expect(said).toMatch(/^(plimsoll: )?job \d \(true\) was refused: It needs 9000\.0 GiB/i);
+      expect(said).toMatch(/^(plimsoll: )?job \d \(true\) was refused: It needs 8\.8 TiB/i);
       expect(said.trim().split('\n')).toHaveLength(1);
     }
   });
