@@ -27,6 +27,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "python" / "tests"
 sys.path.insert(0, str(TESTS))
 
+# Those of the other runner; the programs under test refuse variables that they do not know.
+for variable in ("PLIMSOLL_TEST_SEED", "PLIMSOLL_TEST_TIER"):
+    os.environ.pop(variable, None)
+
 import warm  # noqa: E402 - found in the folder of the tests
 
 # Many tests wait for other processes: three files at a time even on two cores.
@@ -43,11 +47,28 @@ SECOND_TIER = (
     "tracing.kinds.test_public_programs",
     "tracing.kinds.test_generated_texts",
     "tracing.loops.test_loops.Loops",
+    # Compiled models, and programs whose steps differ in kind.
+    "tracing.kinds.test_cuda_graphs",
+    "tracing.kinds.test_flex_attention",
+    "tracing.kinds.test_layerdrop",
+    "tracing.libraries.test_coming_sizes.ProgramsWithComingSizes",
+    "tracing.libraries.test_compiled_graphs.CompiledGraphs",
+    "tracing.libraries.test_equal_graphs",
+    "tracing.libraries.test_equal_kernels.EqualKernels",
+    "tracing.libraries.test_second_core.BackwardBeside",
+    "tracing.loops.test_step_sizes.BatchesOfAGenerator",
+    "tracing.loops.test_trainer_steps",
+    # Recovery of long loops; that nothing is lost is seen in the first tier by shorter ones.
+    "keeping.test_keeping_below",
+    "sdk.test_in_the_wild.Compiled",
+    "sdk.test_in_the_wild.Workers",
     # Models on many cards.
     "sharding",
     # Trainers, each run of which is a process that imports its libraries.
+    "trainers.test_hugging_face_failures",
     "trainers.test_hugging_face_trainer",
     "trainers.test_lightning",
+    "trainers.test_loop_steps.Programs",
     "trainers.test_models_in_loops.InLoops.test_an_unchanged_program_under_a_real_limit",
     "trainers.test_one_line",
     "trainers.test_recipes",
@@ -62,6 +83,9 @@ SECOND_TIER = (
 )
 # Those of the above that the first tier runs all the same.
 SMOKE = (
+    "keeping.test_keeping_below.KeepingBelow.test_a_step_whose_samples_get_longer",
+    "tracing.kinds.test_flex_attention.FlexAttention.test_it_asks_for_and_gives_back_what_it_does_on_the_card_in_the_same_order",
+    "tracing.libraries.test_equal_graphs.EqualGraphs.test_other_blocks_are_lowered_for_themselves",
     "sharding.test_ranks_traced.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
     "tracing.kinds.test_generated_texts.GeneratedTexts.test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read",
     "tracing.libraries.test_later_parts.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",

@@ -1,3 +1,4 @@
+// @module-tag rest
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../time/virtual-clock.js';
 import { GiB, MiB } from '../units/bytes.js';

@@ -65,7 +65,7 @@ describe('the entries of the library', () => {
   });
 });
 
-describe('the first example of a page', () => {
+describe('the first example of a page', { tags: 'rest' }, () => {
   // Below the checkout, so that packages are found.
   let folder = '';
   beforeAll(() => {

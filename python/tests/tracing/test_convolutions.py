@@ -54,12 +54,16 @@ class Usual(unittest.TestCase):
         self.assertEqual(cudnn.usual(patch, "forward"), 144441360)
 
     def test_larger_images_than_were_measured_and_clips_are_not_fitted(self):
-        for side, unfitted in ((224, False), (225, True)):
-            self.assertEqual(choices._is_unfitted(problem(1, 8, side, 8, 1)), unfitted)
+        def rule(layer):
+            found = choices.rule_for("left out", layer, "grad_weight", None)
+            return found and found.name
+
+        for side, name in ((224, None), (225, "weights over large images in float32")):
+            self.assertEqual(rule(problem(1, 8, side, 8, 1)), name)
         clip = torch.empty(1, 8, 2, 4, 4, device="meta")
         weight = torch.empty(8, 8, 1, 1, 1, device="meta")
         layer = Problem(clip, weight, clip, [1] * 3, [0] * 3, [1] * 3, False, 1)
-        self.assertTrue(choices._is_unfitted(layer))
+        self.assertEqual(rule(layer), "weights over clips in float32")
 
     def test_pixels_first_needs_no_copies(self):
         self.assertEqual(

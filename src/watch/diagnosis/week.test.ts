@@ -1,3 +1,4 @@
+// @module-tag rest
 import { describe, expect, it } from 'vitest';
 import { heldBytes } from '../held-bytes-for-tests.js';
 import { createDiagnosis } from './diagnose.js';
