@@ -1,6 +1,6 @@
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { GiB } from '../../src/units/bytes.js';
 import { useCommand } from '../cli/command.js';
 
@@ -24,17 +24,26 @@ function pythonWith(traced: string): string {
   return path;
 }
 
-/** Beside a simulated GPU. */
-function check(totalGiB: number, argv: readonly string[], traced = ':') {
+/** The file of a simulated GPU. */
+function simulatedGpu(totalGiB: number): string {
   const simulated = join(command.folder(), 'gpu.json');
   const columns = ['seconds', 'allocated', 'reserved', 'device_used'];
   const rows = [0, 1].map((seconds) => [seconds, 0, 0, 0]);
   writeFileSync(simulated, JSON.stringify({ capacity: totalGiB * GiB, columns, rows }));
+  return simulated;
+}
+
+/** Beside a simulated GPU. */
+function check(totalGiB: number, argv: readonly string[], traced = ':') {
   const words = ['run', '--check', ...argv, '--', pythonWith(traced), 'train.py'];
-  return command.run(words, { environment: { PLIMSOLL_SIMULATE: simulated } });
+  return command.run(words, { environment: { PLIMSOLL_SIMULATE: simulatedGpu(totalGiB) } });
 }
 
 const started = () => existsSync(join(command.folder(), 'started'));
+
+beforeEach(() => {
+  for (const name of ['started', 'tracing']) rmSync(join(command.folder(), name), { force: true });
+});
 
 describe('plimsoll run --check', () => {
   it('does not start what surely does not fit, and says the figures', async () => {
@@ -64,7 +73,7 @@ describe('plimsoll run --check', () => {
     const { exitCode } = await command.run(
       ['run', '--check', '--', pythonWith(`touch tracing; sleep 1000`), 'train.py'],
       {
-        environment: { PLIMSOLL_SIMULATE: join(command.folder(), 'gpu.json') },
+        environment: { PLIMSOLL_SIMULATE: simulatedGpu(24) },
         onStart: (running) => {
           const file = join(command.folder(), 'tracing');
           const timer = setInterval(() => {
