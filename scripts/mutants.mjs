@@ -230,7 +230,6 @@ function strykerOver(sources, name) {
       'examples',
       'deploy',
       'bench/results',
-      'bench/fresh',
       'bench/gpu',
       'bench/truth/programs',
     ],

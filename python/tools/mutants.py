@@ -52,8 +52,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     ),
     "python-kernels": (
         ("tracing/kernels/**/*.py",),
-        # Fitted tables.
-        ("fitted_choices.py", "fitted.py"),
+        (),
         (
             "tracing/test_ca*.py",
             "tracing/test_conv*.py",
