@@ -15,8 +15,9 @@ const pythonFolders = ['python', 'bench', 'examples', 'scripts', 'test'];
 
 // A program that reads our output wants words, not colours.
 const { FORCE_COLOR: _, ...rest } = process.env;
+const plain = process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' };
 const env = {
-  ...(process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' }),
+  ...plain,
   PLIMSOLL_TEST_SEED: String(seed),
   ...(tier === 'first' ? {} : { PLIMSOLL_TEST_TIER: 'all' }),
 };
@@ -70,7 +71,7 @@ process.exitCode = failed.length === 0 ? 0 : 1;
 function begin(part) {
   const start = performance.now();
   if (part.report !== undefined) rmSync(part.report, { force: true });
-  const ended = run(part.command, { show: part.show, env }).then((end) => {
+  const ended = run(part.command, { show: part.show, env: part.env ?? env }).then((end) => {
     parts.push({ name: part.name, seconds: secondsSince(start) });
     if (end.code !== 0) failed.push(part.name);
     if (part.report !== undefined) counts.push(readCounts(part.report));
@@ -142,14 +143,19 @@ function testsInPython(program) {
   };
 }
 
-/** One after another: each takes the whole machine, or changes it. */
+/**
+ * One after another: each takes the whole machine, or changes it. They start the command with the variables
+ * that they got, and it refuses those of the tests.
+ */
 function longParts() {
+  const { PLIMSOLL_TEST_SEED: _seed, PLIMSOLL_TEST_TIER: _tier, ...without } = plain;
   const enginesReport = `${root}build/vitest-engines.json`;
   return [
     {
       name: 'install',
       what: 'the wheel and the npm package, each on an empty machine',
       command: script('try-install.mjs'),
+      env: without,
     },
     ...(canMakeClusters
       ? [
@@ -158,6 +164,7 @@ function longParts() {
             what: 'vitest: clusters of other schedulers on this machine',
             command: script('engines.mjs', ...countedIn(enginesReport)),
             report: enginesReport,
+            env: without,
           },
         ]
       : []),
