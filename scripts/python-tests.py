@@ -1,7 +1,7 @@
-"""Runs the tests in python/tests: `python-tests.py OUTPUT [--all | --rest] [--seed N] [MODULE...]`.
+"""Runs the tests in python/tests: `python-tests.py [--all | --rest] [--seed N] [--output FILE] [MODULE...]`.
 
 Without an option it runs the first tier, with `--rest` the second, and with `--all` both. Each file runs in a process
-of its own, three at a time, and its tests in a random order; the seed is printed and can be given again. OUTPUT gets
+of its own, three at a time, and its tests in a random order; the seed is printed and can be given again. FILE gets
 the counts as JSON: `passed`, `failed`, `leftOut` (each test with its reason), `otherTier` (tests of the tier that did
 not run), `files` (name, seconds, seconds of a processor) and `seed`.
 """
@@ -208,7 +208,7 @@ def part_apart(folder, name, part, parts, tier, seed):
     with tempfile.TemporaryDirectory() as own:
         result = os.path.join(own, "counts.json")
         asked = json.dumps([folder, name, part, parts, tier, seed])
-        words = [__file__, result, "--part", asked]
+        words = [__file__, "--output", result, "--part", asked]
         done = warm.run(
             [sys.executable, "-W", "ignore", *words],
             stdin=subprocess.DEVNULL,
@@ -281,7 +281,7 @@ def run_all(folder, names, tier, seed):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser()
-    parser.add_argument("output")
+    parser.add_argument("--output")
     parser.add_argument("modules", nargs="*")
     tier = parser.add_mutually_exclusive_group()
     tier.add_argument("--all", dest="tier", action="store_const", const="all", default="first")
@@ -302,8 +302,9 @@ def main(arguments=None):
         print(f"The slowest files: {slowest}.")
         if counts["otherTier"]:
             print(f"Not run: {counts['otherTier']} tests of the other tier; --all runs both.")
-    with open(options.output, "w", encoding="utf-8") as file:
-        json.dump(counts, file)
+    if options.output is not None:
+        with open(options.output, "w", encoding="utf-8") as file:
+            json.dump(counts, file)
     return 1 if counts["failed"] or not counts["passed"] else 0
 
 

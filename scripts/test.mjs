@@ -134,7 +134,7 @@ function countedIn(report) {
 
 function testsInPython(program) {
   const report = `${root}build/unittest.json`;
-  const words = [`${root}scripts/python-tests.py`, report, '--seed', String(seed)];
+  const words = [`${root}scripts/python-tests.py`, '--output', report, '--seed', String(seed)];
   return {
     name: 'python',
     what: 'unittest: the tests in python/tests',

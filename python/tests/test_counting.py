@@ -110,7 +110,7 @@ class Running(unittest.TestCase):
                     file.write(text)
             output = os.path.join(folder, "counts.json")
             done = subprocess.run(
-                [sys.executable, _PATH, output, "--tests", folder, *arguments],
+                [sys.executable, _PATH, "--output", output, "--tests", folder, *arguments],
                 capture_output=True,
                 text=True,
                 check=False,

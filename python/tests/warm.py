@@ -3,9 +3,9 @@
 To import torch costs a processor 2.6 s, and hundreds of tests start a program that needs it. `run` and `Popen` are
 those of `subprocess`; where they can, they take a fork of a process that has imported torch and computed nothing. The
 program has its own arguments, variables, folder, files, `__main__`, signals and exit status, and ends as Python ends.
-One thing is different: torch is in `sys.modules` from the start, and for `-m plimsoll.trace` also the modules that each
-trace imports before it looks at its program. A test about the start of a process, about its time or about the modules
-that it loads uses `subprocess`.
+One thing is different: torch and `torch._dynamo` are in `sys.modules` from the start, and for `-m plimsoll.trace` torch
+and the modules that each trace imports before it looks at its program. A test about the start of a process, about its
+time or about the modules that it loads uses `subprocess`.
 
 A command that asks for what a fork cannot give (other options of Python, a variable that is read while torch is
 imported, `sitecustomize`) is started as `subprocess` does it.
@@ -233,6 +233,9 @@ class _Server:
             sys.path.insert(0, PACKAGE)
             for name in _TRACE_MODULES:
                 importlib.import_module(name)
+        else:
+            # Each optimizer that a program makes would import it, in 1.5 s of a processor.
+            importlib.import_module("torch._dynamo")
         self.listening = listening.pop(0 if self.tracer else 1)
         listening[0].close()
         self.pid = os.getpid()

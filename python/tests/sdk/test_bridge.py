@@ -9,6 +9,8 @@ import time
 import unittest
 from unittest import mock
 
+import warm
+
 from sdk import HANG_SECONDS, PACKAGE
 from sdk.supervisor import Supervisor
 
@@ -72,9 +74,9 @@ def deciding(action, microbatch):
     return answer
 
 
-def environment(bridge=None, folders=(), **more):
+def environment(bridge=None, folders=(), auto=True, **more):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}
-    kept["PYTHONPATH"] = os.pathsep.join([AUTO, PACKAGE, *folders])
+    kept["PYTHONPATH"] = os.pathsep.join([*([AUTO] if auto else []), PACKAGE, *folders])
     if bridge is not None:
         kept["PLIMSOLL_BRIDGE"] = bridge
     return {**kept, **more}
@@ -92,10 +94,11 @@ sys.stdin.readline()
 """
 
 
-def start(code, *arguments, **options):
-    return subprocess.Popen(
+def start(code, *arguments, unchanged=False, **options):
+    """A program that imports the package by itself, or an unchanged one, which gets it from `sitecustomize`."""
+    return warm.Popen(
         [sys.executable, "-c", code, *arguments],
-        env=environment(**options),
+        env=environment(auto=unchanged, **options),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -114,7 +117,7 @@ class Bridge(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             more = {"PLIMSOLL_RUN_DIR": folder, "PLIMSOLL_MEMORY_BYTES": str(2**34)}
             seen = os.path.join(folder, "seen")
-            job = start(UNCHANGED, seen, bridge=supervisor.path, **more)
+            job = start(UNCHANGED, seen, unchanged=True, bridge=supervisor.path, **more)
             self.assertGreaterEqual(len(supervisor.wait_for("figures", 2)), 2)
             open(seen, "w", encoding="utf-8").close()
             _, err = job.communicate(timeout=HANG_SECONDS)
@@ -141,7 +144,7 @@ class Bridge(unittest.TestCase):
 
     def test_buffer_stores_are_in_the_figures(self):
         supervisor = self.supervisor()
-        job = start(BUFFERS, bridge=supervisor.path)
+        job = start(BUFFERS, unchanged=True, bridge=supervisor.path)
         # The figures of a program without a store have no such field; the miss is the last thing that it does.
         deadline = time.monotonic() + HANG_SECONDS
         found = []
