@@ -6,15 +6,8 @@ import { restTag } from './scripts/test-counts.mjs';
 /** The order of files and tests; `npm test` prints the one that it drew. */
 const seed = Number(process.env['PLIMSOLL_TEST_SEED'] ?? Date.now());
 
-/** Folders whose tests only compute: they change nothing that the next file could see. */
-const pure = [
-  'src/{config,fleet,model,plan,report,snapshot,units}/**/*.test.ts',
-  // A week of readings is also about what the process holds, which it shares with none.
-  'src/watch/**/!(week).test.ts',
-  'src/estimate/{allocator,cards,formula,serving}/**/*.test.ts',
-  'src/estimate/*.test.ts',
-  'web/{src,snapshot}/**/*.test.ts',
-];
+/** A week of readings is also about what the process holds, which it shares with none. */
+const week = 'src/watch/**/week.test.ts';
 
 export default defineConfig({
   plugins: [viteSnapshotPage()],
@@ -29,19 +22,20 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },
+    globalSetup: ['test/support/run-folder.ts'],
     projects: [
+      { extends: true, test: { name: 'product', include: ['test/**/*.test.ts', week] } },
+      // One process for many files: starting it, and loading the same modules, takes longer than most of
+      // these tests.
       {
         extends: true,
         test: {
-          name: 'machine',
-          include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: pure,
-          globalSetup: ['test/support/run-folder.ts'],
+          name: 'parts',
+          include: ['src/**/*.test.ts', 'web/{src,snapshot}/**/*.test.ts'],
+          exclude: [week],
+          isolate: false,
         },
       },
-      // One process for many files: starting it, and loading the same modules, takes longer than most of
-      // these tests.
-      { extends: true, test: { name: 'pure', include: pure, isolate: false } },
     ],
   },
 });
