@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from .failure import MISSING_PACKAGE, Failure
 from .progress import report_progress
 from .tracing.imports.op_hashes import hash_by_place
-from .tracing.options import parse
+from .tracing.options import VIEW, parse
+from .tracing.programs.files.view import View, cache_of_data_sets, enter
 from .tracing.programs.start import require_program
 
 VERSION = 1
@@ -54,6 +55,9 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
 def run(options: Namespace, alone: bool = False) -> int:
     started = time.monotonic()
     report_progress("import", 0, options.steps)
+    # Before torch, whose threads could not follow.
+    folder = _folder_of_output(options)
+    view = _view_for(options)
     hash_by_place()
     try:
         if alone:
@@ -67,11 +71,11 @@ def run(options: Namespace, alone: bool = False) -> int:
             status=MISSING_PACKAGE,
         ) from error
     _require(torch.__version__)
-    from .tracing.crashes import crashes_beside
+    from .tracing.crashes import crashes_beside, opener_in
     from .tracing.record import record
 
-    with _own_output(options.program is not None), crashes_beside(options.output):
-        recording = record(options)
+    with _own_output(options.program is not None), crashes_beside(options.output, folder):
+        recording = record(options, view)
     header = {
         "plimsoll": "trace",
         "version": VERSION,
@@ -81,7 +85,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "workload": {
             name: value
             for name, value in vars(options).items()
-            if name not in ("output", "scratch")
+            if name not in ("output", "scratch", "protection")
         },
     }
     footer = {
@@ -115,7 +119,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         recording.ledger.write(sys.stdout, header, footer)
         return 0
     try:
-        with open(options.output, "w", encoding="utf-8") as file:
+        with open(options.output, "w", encoding="utf-8", opener=opener_in(folder)) as file:
             recording.ledger.write(file, header, footer)
     except OSError as error:
         raise Failure(
@@ -124,6 +128,31 @@ def run(options: Namespace, alone: bool = False) -> int:
             "name another --output",
         ) from error
     return 0
+
+
+def _folder_of_output(options: Namespace) -> int | None:
+    """What a trace says of a program is no file of the program; the scratch folder is there for both."""
+    if options.program is None or options.scratch is not None or options.output == "-":
+        return None
+    try:
+        return os.open(os.path.dirname(options.output) or os.curdir, os.O_RDONLY)
+    except OSError:
+        # Said when it is written.
+        return None
+
+
+def _view_for(options: Namespace) -> View | None:
+    if options.program is None or options.protection not in (None, VIEW):
+        return None
+    view = enter(options.scratch, [cache_of_data_sets()])
+    if view is None and options.protection == VIEW:
+        raise Failure(
+            "protection-missing",
+            "this machine does not allow a view of the files of its own",
+            "leave --protection out: the best that works here is taken",
+            status=MISSING_PACKAGE,
+        )
+    return view
 
 
 @contextmanager

@@ -5,22 +5,31 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # Beside the trace, which a crash leaves unwritten.
 _ENDING = ".crash"
 
 
+def opener_in(folder: int | None) -> Callable[[str, int], int] | None:
+    """For `open`: the file in a folder that was opened before, which is seen otherwise since; None for that of its
+    path."""
+    if folder is None:
+        return None
+    return lambda path, flags: os.open(os.path.basename(path), flags, 0o666, dir_fd=folder)
+
+
 @contextmanager
-def crashes_beside(output: str) -> Iterator[None]:
+def crashes_beside(output: str, folder: int | None = None) -> Iterator[None]:
     """While entered, a crash (SIGSEGV, SIGABRT and their kin) writes the stacks of all threads beside the output."""
     if output == "-":
         yield
         return
     path = output + _ENDING
     try:
-        file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - open for as long as it may crash
+        # Open for as long as it may crash.
+        file = open(path, "w", encoding="utf-8", opener=opener_in(folder))  # noqa: SIM115
     except OSError:
         # The output itself is found to be unwritable, too, and said so.
         yield
@@ -37,4 +46,4 @@ def crashes_beside(output: str) -> Iterator[None]:
         disable()
         file.close()
         with contextlib.suppress(OSError):
-            os.remove(path)
+            os.remove(path if folder is None else os.path.basename(path), dir_fd=folder)

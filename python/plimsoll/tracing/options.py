@@ -26,6 +26,8 @@ OPTIMIZERS = (
     "sgd",
     "sgd-momentum",
 )
+# How the files of a program are kept apart: see `programs/files`.
+VIEW, REFUSAL, COPIES = "view", "refusal", "copies"
 # More than any tensor dimension that fits a GPU; keeps a slip of the finger from running for hours.
 _LARGEST = 1 << 24
 
@@ -104,6 +106,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
     parser.add_argument(
         "--scratch", help="a folder for a program's temporary files, which ends with the trace"
+    )
+    parser.add_argument(
+        "--protection",
+        choices=(VIEW, REFUSAL, COPIES),
+        default=None,
+        help="what keeps a program from changing files; left out, the best that works here",
     )
     source.add_argument(
         "--program",

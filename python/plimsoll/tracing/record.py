@@ -20,6 +20,7 @@ from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
 from .module_names import ModuleNames
+from .programs.files.view import View
 from .observer import Observer
 from .sharding import shard, zero
 from .sharding.parallel import Parallel, parallel_of
@@ -57,14 +58,14 @@ class Recording:
     parallel: Parallel | None = None
 
 
-def record(options: Namespace) -> Recording:
-    """Runs what the options name; everything it changes in PyTorch is put back."""
+def record(options: Namespace, view: View | None = None) -> Recording:
+    """Runs what the options name; everything it changes in PyTorch is put back. `view`: what it sees of the files."""
     settings = settings_of(options)
     if options.program is not None:
         from .programs import run
 
         recording = Recording(Ledger())
-        run.record(options.program, settings.gpu, recording, options.cards, options.scratch)
+        run.record(options, settings.gpu, recording, view)
         return recording
     names = ModuleNames()
     observer = Observer(Ledger(), settings.gpu, names.current)

@@ -37,7 +37,8 @@ class Children:
 
         def __init__(process: Any, args: Any, *rest: Any, **options: Any) -> None:
             bound = form.bind(process, args, *rest, **options)
-            self._share_files(bound.arguments)
+            if not self._overlay.by_kernel:
+                self._share_files(bound.arguments)
             command = _python_command(args)
             if command is None:
                 start(*bound.args, **bound.kwargs)
@@ -48,7 +49,8 @@ class Children:
                 start(*bound.args, **bound.kwargs)
 
         patches.set(subprocess.Popen, "__init__", __init__)
-        self._share_with_spawned(patches)
+        if not self._overlay.by_kernel:
+            self._share_with_spawned(patches)
 
         def system(command: Any) -> int:
             code = subprocess.call(command, shell=True)

@@ -6,6 +6,7 @@ import os
 import runpy
 import struct
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -50,7 +51,8 @@ from .distributed.wrappers import Wrappers
 from .drawing import largest
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
-from .files.overlay import Overlay
+from .files.overlay import Overlay, SeenFiles
+from .files.view import View
 from .launchers import announce, launch_of
 from .loops import inner_iterations, loaders, order, reading_ahead, rewritten
 from .observer import ProgramObserver
@@ -113,19 +115,15 @@ def as_in_a_terminal() -> Iterator[None]:
         os.close(controller)
 
 
-def record(
-    command: list[str], gpu: Gpu, recording: Any, cards: int = 1, scratch: str | None = None
-) -> None:
-    """Fills the recording with what `train.py --epochs 3`, or `-m package`, does. Whatever lies in `scratch` is
-    removed after it."""
+def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> None:
+    """Fills the recording with what `train.py --epochs 3`, or `-m package`, does. Whatever lies in the scratch folder
+    is removed after it."""
+    command = options.program
     names = ModuleNames()
-    places = Places(cards)
+    places = Places(options.cards)
     observer = ProgramObserver(recording.ledger, gpu, names.current, places)
     with ExitStack() as stack:
-        # Its folder goes last, when files are files again.
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-program-"))
-        overlay = Overlay(folder, scratch)
-        stack.callback(overlay.clean)
+        overlay = _files(stack, options, view)
         patches = Patches()
         stack.callback(patches.undo)
         _work_less(patches, stack)
@@ -170,6 +168,16 @@ def record(
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
+def _files(stack: ExitStack, options: Namespace, view: View | None) -> Overlay:
+    if view is not None:
+        return SeenFiles(view)
+    # Its folder goes last, when files are files again.
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-program-"))
+    overlay = Overlay(folder, options.scratch)
+    stack.callback(overlay.clean)
+    return overlay
+
+
 def _install(
     patches: Patches,
     observer: ProgramObserver,
@@ -187,12 +195,13 @@ def _install(
     inner_iterations.install(patches, watch)
     graph_order.install(patches)
     largest.install(patches)
-    calls.install(patches, overlay)
-    outside.install(patches, overlay)
+    if not overlay.by_kernel:
+        calls.install(patches, overlay)
+        outside.install(patches, overlay)
+        modules.install(patches, overlay)
     saving.install(patches, overlay, watch)
     exporting.install(patches, scripting.install(patches, overlay, watch, places))
     quantizing.install(patches, places, observer)
-    modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places, watch)
     wrappers.install(patches)
     weights.install(patches, places, overlay, watch)

@@ -14,7 +14,7 @@ with open("out/a.txt", "w") as file:
 with open("prepare.py", "w") as file:
     file.write('''
 import os, subprocess, sys, helper
-assert sys.argv[1:] == ["out/a.txt"] and __file__ == "prepare.py"
+assert sys.argv[1:] == ["out/a.txt"] and os.path.basename(__file__) == "prepare.py"
 os.makedirs("out/prepared")
 with open("out/prepared/b.txt", "w") as file:
     file.write(open(sys.argv[1]).read() + helper.WORD)

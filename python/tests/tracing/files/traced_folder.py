@@ -10,6 +10,8 @@ import warm
 
 from tracing import PACKAGE
 
+from plimsoll.tracing.options import COPIES
+
 
 class TracedFolder(unittest.TestCase):
     def setUp(self):
@@ -23,11 +25,17 @@ class TracedFolder(unittest.TestCase):
         with open(whole, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def start(self, program, scratch=None):
+    def start(self, program, scratch=None, protection=None):
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
         temporary = {} if scratch is None else {"TMPDIR": scratch}
         return warm.Popen(
-            [*command, *(["--scratch", scratch] if scratch else []), "--program", program],
+            [
+                *command,
+                *(["--scratch", scratch] if scratch else []),
+                *(["--protection", protection] if protection else []),
+                "--program",
+                program,
+            ],
             cwd=self.folder,
             env={
                 **os.environ,
@@ -57,8 +65,11 @@ class TracedFolder(unittest.TestCase):
     def leaves_all_as_it_is(self, program):
         """Traces it, and nothing lies in its folder after that but what lay there, unchanged."""
         before = self.lying()
-        self.ends_well(self.start(program))
-        self.assertEqual(self.lying(), before)
+        # As this machine allows it, and as it is where the kernel allows nothing.
+        for protection in (None, COPIES):
+            with self.subTest(protection=protection):
+                self.ends_well(self.start(program, protection=protection))
+                self.assertEqual(self.lying(), before)
 
     @staticmethod
     def _text(path):

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from .view import View
+
 # Those of this machine: a program's own may ask about files that lie elsewhere.
 _STAT, _LSTAT, _SCANDIR = os.stat, os.lstat, os.scandir
 # Python's own files and those of its packages: imports ask about them tens of thousands of times.
@@ -109,6 +111,9 @@ def _is_marked(path: str) -> bool:
 
 
 class Overlay:
+    # Whether the kernel keeps the files apart, so that all are where the program says.
+    by_kernel = False
+
     def __init__(self, folder: str, scratch: str | None = None, owner: int | None = None) -> None:
         """`owner` is the process that the trace runs in, where that is not this one."""
         self.base = folder
@@ -272,6 +277,30 @@ class Overlay:
                 return False
             whole = around
         return True
+
+
+class SeenFiles(Overlay):
+    """Those of a trace whose process sees the files in a view of its own."""
+
+    by_kernel = True
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def leaves_alone(self, path: Any) -> bool:
+        return is_path(path)
+
+    def leave_alone(self, folder: Any) -> None:
+        """The cache of data sets is known before the view is made."""
+
+    def readable(self, name: Any) -> Any:
+        return name
+
+    def writable(self, name: Any, keep: bool = False) -> Any:
+        return name
+
+    def holds(self, name: Any) -> bool:
+        return is_path(name) and self._view.holds(name)
 
 
 def overlay_of(state: dict[str, Any]) -> Overlay:

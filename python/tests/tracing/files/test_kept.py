@@ -1,0 +1,194 @@
+"""However a program changes its files, they are afterwards what they were: to the byte, with their modes and times."""
+
+import os
+import sqlite3
+import stat
+import tempfile
+import unittest
+from typing import NamedTuple
+
+from tracing.files.traced_folder import TracedFolder
+
+from plimsoll.tracing.options import COPIES, VIEW
+
+ALL = (VIEW, COPIES)
+# Only the kernel sees what other programs and libraries in C do.
+BY_KERNEL = (VIEW,)
+
+
+class Way(NamedTuple):
+    code: str
+    kept_by: tuple = ALL
+
+
+PYTHON = 'open(r"{0}", "w").write("changed")'
+# `at(name)` is a path in the folder of this way: `a` is a file, `link` leads to it, `tree/f` is another.
+WAYS = {
+    "open": Way("open(at('a'), 'w').write('changed')"),
+    "open to append": Way("open(at('a'), 'a').write('changed')"),
+    "open by number": Way(
+        "os.close(os.open(at('a'), os.O_WRONLY | os.O_TRUNC)); assert not read('a')"
+    ),
+    "open by number to read and write": Way(
+        "n = os.open(at('a'), os.O_RDWR); os.ftruncate(n, 0); os.close(n); assert not read('a')"
+    ),
+    "truncate": Way("os.truncate(at('a'), 0); assert not read('a')"),
+    "bytes": Way("open(os.fsencode(at('a')), 'w').write('changed')"),
+    "through a link": Way("open(at('link'), 'w').write('changed')"),
+    "a new link": Way(
+        "os.symlink(at('a'), at('new')); open(at('new'), 'w').write('changed')\n"
+        "assert read('a') == read('new') == 'changed'"
+    ),
+    "a new link to a folder": Way(
+        "os.symlink(at('tree'), at('new')); open(at('new/f'), 'w').write('changed')\n"
+        "open(at('new/g'), 'w').write('new'); assert read('new/g') == 'new'\n"
+        "assert read('tree/f') == 'changed'; os.remove(at('new/f'))"
+    ),
+    "a new hard link": Way("os.link(at('a'), at('new')); open(at('new'), 'w').write('changed')"),
+    "chmod": Way("os.chmod(at('a'), 0o700); assert os.stat(at('a')).st_mode & 0o777 == 0o700"),
+    "chmod of a folder": Way("os.chmod(at('tree'), 0o700)"),
+    "chmod by number": Way(
+        "f = open(at('a')); os.fchmod(f.fileno(), 0o700); os.utime(f.fileno(), (1, 1))"
+    ),
+    "chmod of pathlib": Way("pathlib.Path(at('a')).chmod(0o700)"),
+    "touch": Way("pathlib.Path(at('a')).touch()"),
+    "utime": Way("os.utime(at('a'), (1, 1)); assert os.stat(at('a')).st_mtime == 1"),
+    "attributes": Way("os.setxattr(at('a'), 'user.x', b'1')"),
+    "a named pipe": Way("os.mkfifo(at('pipe')); assert stat.S_ISFIFO(os.stat(at('pipe')).st_mode)"),
+    "a socket": Way(
+        "s = socket.socket(socket.AF_UNIX); s.bind(at('socket')); s.listen()\n"
+        "c = socket.socket(socket.AF_UNIX); c.connect(at('socket')); assert os.path.exists(at('socket'))"
+    ),
+    "rename": Way("os.rename(at('a'), at('b')); assert not os.path.exists(at('a'))"),
+    "rename of a folder": Way("os.rename(at('tree'), at('wood')); assert read('wood/f') == 'f'"),
+    "remove": Way("os.remove(at('a'))"),
+    "remove a tree": Way("shutil.rmtree(at('tree'))"),
+    "make folders": Way("os.makedirs(at('new/deeper'))"),
+    "sqlite": Way("insert(sqlite3.connect(at('db')), 't')"),
+    "sqlite by a URI": Way(
+        "insert(sqlite3.connect('file:' + at('db') + '?mode=rw', uri=True), 't')"
+    ),
+    "sqlite attached": Way(
+        "c = sqlite3.connect(':memory:'); c.execute(\"ATTACH DATABASE '%s' AS x\" % at('db')); insert(c, 'x.t')"
+    ),
+    "sqlite attached by a value": Way(
+        "c = sqlite3.connect(':memory:'); c.cursor().execute('attach ? as x', (at('db'),)); insert(c, 'x.t')"
+    ),
+    "sqlite attached by a name": Way(
+        "c = sqlite3.connect(':memory:'); c.execute('attach :p as x', {'p': at('db')}); insert(c, 'x.t')"
+    ),
+    "numpy.memmap": Way("m = numpy.memmap(at('a'), 'u1', 'r+'); m[:1] = 88; m.flush()"),
+    "a child in Python": Way("child([sys.executable, '-c', PYTHON.format(at('a'))])"),
+    "a child without variables": Way(
+        "child([sys.executable, '-c', PYTHON.format(at('a'))], env={})"
+    ),
+    "a child with -I": Way("child([sys.executable, '-I', '-c', PYTHON.format(at('a'))])"),
+    "a child with -E and a file": Way("child([sys.executable, '-E', 'writes.py', at('a')])"),
+    "a child with -S": Way("child([sys.executable, '-S', '-c', PYTHON.format(at('a'))])"),
+    "a child with -Ic in one word": Way("child([sys.executable, '-Ic', PYTHON.format(at('a'))])"),
+    "a child of env -i": Way("child(['env', '-i', sys.executable, '-c', PYTHON.format(at('a'))])"),
+    "a child of multiprocessing": Way(
+        "c = multiprocessing.get_context('spawn').Process(target=change, args=(at('a'),)); c.start(); c.join()\n"
+        "assert read('a') == 'changed'"
+    ),
+    "a shell": Way("os.system('echo changed > ' + at('a'))", BY_KERNEL),
+    "a shell that starts Python": Way(
+        "child(['sh', '-c', f\"{sys.executable} -I -c 'open(\\\"{at('a')}\\\", \\\"w\\\")'\"])",
+        BY_KERNEL,
+    ),
+    "touch of a shell": Way("child(['touch', at('a')])", BY_KERNEL),
+    "chmod of a shell": Way("child(['chmod', '700', at('a')])", BY_KERNEL),
+    "posix_spawn": Way(
+        "os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', 'echo > ' + at('a')], os.environ), 0)",
+        BY_KERNEL,
+    ),
+    "a library in C": Way(
+        "ctypes.CDLL(None).truncate(os.fsencode(at('a')), ctypes.c_long(0))", BY_KERNEL
+    ),
+    "a library in C that removes": Way("ctypes.CDLL(None).unlink(os.fsencode(at('a')))", BY_KERNEL),
+}
+
+PROGRAM = """
+import ctypes, multiprocessing, os, pathlib, shutil, socket, sqlite3, stat, subprocess, sys, traceback
+import numpy, torch
+
+PYTHON = {python!r}
+
+def child(command, **options):
+    subprocess.run(command, check=True, **options)
+
+def change(path):
+    open(path, "w").write("changed")
+
+def insert(connection, table):
+    connection.execute(f"insert into {{table}} values (7)")
+    connection.commit()
+    assert list(connection.execute(f"select x from {{table}}")) == [(1,), (7,)]
+    connection.close()
+
+if __name__ == "__main__":
+    for number, (name, code) in enumerate({ways!r}.items()):
+        def at(path):
+            return os.path.join(os.path.abspath(str(number)), path)
+
+        def read(path):
+            return open(at(path)).read()
+
+        try:
+            exec(code)
+        except BaseException:
+            print("failed:", name, traceback.format_exc())
+    torch.zeros(1 << 20, device="cuda")
+"""
+
+
+class Kept(TracedFolder):
+    def test_in_a_view_of_the_kernel(self):
+        self._keeps(VIEW)
+
+    def _keeps(self, protection):
+        ways = {name: way.code for name, way in WAYS.items() if protection in way.kept_by}
+        for number in range(len(ways)):
+            for name, text in (("a", "a"), ("tree/f", "f")):
+                self.put(f"{number}/{name}", text)
+            os.symlink("a", os.path.join(self.folder, str(number), "link"))
+            with sqlite3.connect(os.path.join(self.folder, str(number), "db")) as database:
+                database.execute("create table t (x)")
+                database.execute("insert into t values (1)")
+            database.close()
+        self.put("writes.py", "import sys\nopen(sys.argv[1], 'w').write('changed')\n")
+        self.put("train.py", PROGRAM.format(python=PYTHON, ways=ways))
+        before = self._all()
+        with tempfile.TemporaryDirectory() as scratch:
+            process = self.start("train.py", scratch, protection)
+            output, _ = process.communicate()
+        if '"protection-missing"' in output:
+            self.skipTest("this machine does not allow it")
+        self.assertEqual(process.returncode, 0, output)
+        self.assertNotIn("failed:", output)
+        after = self._all()
+        names = dict(enumerate(ways))
+        changed = [
+            path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+        ]
+        self.assertEqual([(path, names.get(int(path.split("/")[0]))) for path in changed], [])
+
+    def _all(self):
+        found = {}
+        for folder, folders, files in os.walk(self.folder):
+            for name in (*folders, *files):
+                path = os.path.join(folder, name)
+                about = os.lstat(path)
+                # Whether entries came and went is not asked of folders.
+                time = None if stat.S_ISDIR(about.st_mode) else about.st_mtime_ns
+                text = None
+                if stat.S_ISREG(about.st_mode):
+                    with open(path, "rb") as file:
+                        text = file.read()
+                attributes = os.listxattr(path, follow_symlinks=False)
+                found[os.path.relpath(path, self.folder)] = (about.st_mode, time, text, attributes)
+        return found
+
+
+if __name__ == "__main__":
+    unittest.main()
