@@ -36,6 +36,9 @@ export function changeableSettingsOf(command: readonly string[]): readonly Chang
   );
 }
 
+/** A program is told this one where its workload names none. */
+export const programPrecision = 'fp32';
+
 /**
  * What a plan for a device of `offerBytes` says to change; undefined where it changes nothing. It may
  * still be too large: then `bytes` is what the smallest settings need.
@@ -47,8 +50,7 @@ export function degradedBy(
 ): Degraded | undefined {
   const { batch, accumulation, checkpointing, precision } = settings;
   const switchedOn = checkpointing && asked.checkpointing !== true;
-  // An estimate takes fp32 by default.
-  const lowered = precision !== (asked.precision ?? 'fp32');
+  const lowered = precision !== (asked.precision ?? programPrecision);
   if (accumulation === 1 && !switchedOn && !lowered) return undefined;
   return {
     bytes: bytesToReserve(estimate, offerBytes),

@@ -151,6 +151,26 @@ it('plimsoll estimate has a rule of thumb by type and size', async () => {
   expect(notes.join()).toContain('A rule of thumb');
 });
 
+it('plimsoll estimate begins with the whole command, which asks the same again', async () => {
+  const figures = (text: string) => text.slice(text.indexOf('  allocated'), text.indexOf('\n- '));
+  const formula = ['--method', 'formula'];
+  const first = await command.run(['estimate', 'llama-3.1-8b', ...formula]);
+  const [, line = ''] = first.stdout.split('\n');
+  const whole = `plimsoll estimate llama-3.1-8b --method formula --mode train --batch 1 --seq 2048 --precision amp-bf16 --optimizer adamw`;
+  expect(line.trim()).toMatch(new RegExp(`^${whole} --gpu \\S+$`));
+  expect(first.stdout).toContain('No --precision was given: amp-bf16 is assumed; ');
+  const again = await command.run(line.trim().split(' ').slice(1));
+  expect(figures(again.stdout)).toBe(figures(first.stdout));
+  const lightning = await command.run([
+    'estimate',
+    'llama-3.1-8b',
+    ...formula,
+    '--precision',
+    'bf16-mixed',
+  ]);
+  expect(lightning.stdout).toContain('--precision amp-bf16');
+});
+
 describe('plimsoll estimate, where there is no Python', () => {
   const none = ['estimate', gpt2, ...size, '--python', './none'];
 

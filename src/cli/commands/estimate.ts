@@ -55,7 +55,10 @@ import { stopOnSignals } from '../stop.js';
 
 export const estimateCommand: CommandModule = {
   define(command, context) {
-    const unset = { precision: 'fp32', optimizer: 'adamw' };
+    const unset = {
+      precision: 'as the model is published; amp-bf16 to train it',
+      optimizer: 'adamw',
+    };
     const withWorkload = addWorkloadOptions(addModelArgument(command), unset, estimateModes);
     addParallelOptions(addServingOptions(addTypeOptions(addMachineOptions(withWorkload))))
       .option(
@@ -178,6 +181,7 @@ function wholeCommand(
   if (source.kind === 'script') return undefined;
   const { batch, sequence, image, precision, optimizer, mode } = workload;
   const all = {
+    mode,
     batch,
     seq: sequence,
     image,

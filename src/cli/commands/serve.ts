@@ -5,6 +5,7 @@ import { loadSettings } from '../../config/load.js';
 import { type GpuSharing, gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
@@ -368,7 +369,7 @@ async function serveWebhook(
   const machine = { ...workloadMachine(settings, io, {}), wording: fieldWording };
   const estimate = remembering(async (request) => {
     const signal = AbortSignal.timeout(estimateMs);
-    const found = await answerEstimate(request, { ...machine, signal });
+    const found = await answerEstimate(asProgramRuns(request), { ...machine, signal });
     return bytesToReserve(found, Number.MAX_SAFE_INTEGER);
   });
   const log = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);

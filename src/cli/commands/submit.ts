@@ -11,6 +11,7 @@ import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import { programNeed } from '../../jobs/daemon/submission/program-need.js';
+import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
 import type { JobRequest, JobView } from '../../jobs/daemon/types.js';
 import { hasEnded } from '../../jobs/types.js';
 import { workloadKey } from '../../jobs/workload-key.js';
@@ -435,7 +436,10 @@ async function estimated(
 ): Promise<Known<number>> {
   const machine: AnswerMachine = { ...workloadMachine(settings, io, {}), signal, onProgress };
   if (request.workload !== undefined) {
-    return bytesToReserve(await answerEstimate(request.workload, machine), offerBytes);
+    return bytesToReserve(
+      await answerEstimate(asProgramRuns(request.workload), machine),
+      offerBytes,
+    );
   }
   const found = await programNeed(
     request,

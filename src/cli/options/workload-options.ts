@@ -99,11 +99,7 @@ export function addWorkloadOptions(
       'what the training loop keeps until the next step: loss, or outputs (all model outputs)',
       oneOfArgument('--keep', keptResults),
     )
-    .option(
-      '--precision <name>',
-      listed(precisions, unset.precision),
-      oneOfArgument('--precision', precisions),
-    )
+    .option('--precision <name>', listed(precisions, unset.precision), precisionArgument)
     .option(
       '--optimizer <name>',
       listed(optimizers, unset.optimizer),
@@ -150,6 +146,19 @@ export function addTypeOptions(command: Command): Command {
       oneOfArgument('--type', modelTypes),
     )
     .option('--size <size>', modelSizes.join(', '), oneOfArgument('--size', modelSizes));
+}
+
+/** The same precisions as Lightning names them. */
+const lightningNames: Readonly<Record<string, Precision>> = {
+  '32-true': 'fp32',
+  'bf16-true': 'bf16',
+  '16-true': 'fp16',
+  'bf16-mixed': 'amp-bf16',
+  '16-mixed': 'amp-fp16',
+};
+
+function precisionArgument(text: string): Precision {
+  return lightningNames[text] ?? oneOfArgument('--precision', precisions)(text);
 }
 
 function listed(names: readonly string[], unset: string | undefined): string {

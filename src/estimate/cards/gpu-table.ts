@@ -167,6 +167,13 @@ export const knownGpus: readonly Gpu[] = [
   ...amd.map((row) => gpuOf(row, 'amd')),
 ];
 
+/** bf16 came with Ampere. */
+const leastForBfloat16 = 8;
+
+export function computesInBfloat16({ capability }: Pick<Gpu, 'capability'>): boolean {
+  return !(Number.parseFloat(capability) < leastForBfloat16);
+}
+
 /** As PyTorch chooses it by architecture; the larger one where that is not known. */
 export function workspaceBytesOf(vendor: GpuVendor, capability: string | undefined): number {
   if (vendor === 'amd') {

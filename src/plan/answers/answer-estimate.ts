@@ -60,7 +60,7 @@ export async function prepareEstimate(
   const { source, notes: found } = await findSource(read.source, machine);
   const { gpu, notes } = await chosenGpu(read.gpu, machine);
   const model = await readModelOf(source, machine);
-  const filled = withOwnInput(read.workload, source, model, machine);
+  const filled = withOwnInput(read.workload, source, model, gpu, machine);
   return {
     source,
     workload: {

@@ -1,10 +1,12 @@
-import { join } from 'node:path';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import * as fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
 import { GiB } from '../../units/bytes.js';
-import { answerEstimate } from './answer-estimate.js';
+import { answerEstimate, prepareEstimate } from './answer-estimate.js';
 import { answerPlan } from './answer-plan.js';
 import type { AnswerMachine } from './machine.js';
 import { checkRequest } from './read-workload.js';
@@ -103,6 +105,38 @@ describe('answerEstimate', () => {
   it('suggests the field that was meant', async () => {
     const error = await failure(answerEstimate(Object({ ...job, sequ: 1 }), machine));
     expect(error.next).toBe('Did you mean "seq"?');
+  });
+});
+
+describe('assumedPrecision', () => {
+  const decoder = { model_type: 'llama', hidden_size: 64, num_hidden_layers: 2, vocab_size: 256 };
+  const sizes = { num_attention_heads: 4, intermediate_size: 128, max_position_embeddings: 512 };
+  const cards = { old: 'Tesla T4', new: 'NVIDIA H200' };
+
+  it.each([
+    ['a family published in bf16', { ...decoder }, {}, 'amp-bf16'],
+    ['its inference', { ...decoder }, { mode: 'infer' }, 'bf16'],
+    ['its adapters', { ...decoder }, { lora: 8 }, 'bf16'],
+    ['a type in the config', { ...decoder, dtype: 'float16' }, { mode: 'infer' }, 'fp16'],
+    ['32 bits in the config', { ...decoder, torch_dtype: 'float32' }, {}, 'undefined'],
+    ['a card without bf16', { ...decoder }, { gpu: cards.old }, 'amp-fp16'],
+    ['adapters on such a card', { ...decoder }, { gpu: cards.old, lora: 8 }, 'fp16'],
+    ['a family of 32 bits', { model_type: 'gpt2' }, {}, 'undefined'],
+    ['a precision that was given', { ...decoder }, { precision: 'fp32' }, 'fp32'],
+  ])('is for %s what people take', async (_, config, asked, expected) => {
+    const model = join(mkdtempSync(join(tmpdir(), 'plimsoll-precision-')), 'config.json');
+    writeFileSync(model, JSON.stringify({ ...config, ...sizes }));
+    onTestFinished(() => rmSync(dirname(model), { recursive: true }));
+    const request = { gpu: cards.new, ...asked, model, method: 'formula' };
+    const { workload, notes } = await prepareEstimate(request, machine);
+    expect(workload.precision).toBe(expected === 'undefined' ? 'fp32' : expected);
+    const isAssumed = expected !== 'undefined' && !('precision' in asked);
+    const note = `No "precision" was given: ${expected} is assumed;`;
+    expect(notes.some((one) => one.startsWith(note))).toBe(isAssumed);
+    // The largest batch is searched with the same settings.
+    const limits = { ...request, memoryBytes: 4 * GiB, maxBatch: true };
+    const plan = await answerPlan(limits, machine);
+    expect(plan.settings.precision).toBe(workload.precision);
   });
 });
 

@@ -18,7 +18,7 @@ describe('filledInput', () => {
   it.each([
     ['gpt2', { sequence: 1024 }],
     ['bert-base', { sequence: 512 }],
-    ['llama-2-7b', { sequence: 1024 }],
+    ['llama-2-7b', { sequence: 2048 }],
     ['t5-base', { sequence: 1024 }],
     ['vit-base', { image: 224 }],
   ])('gives %s what it needs', async (name, expected) => {

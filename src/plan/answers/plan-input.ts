@@ -8,7 +8,9 @@ export interface PlanInput {
   readonly image?: number | undefined;
 }
 
-/** A usual length, where the person names none and the model takes longer ones. */
+/** The length that most training runs take, where the model takes longer samples. */
+const trainedSequence = 2048;
+/** A usual length, where the config names none. */
 const usualSequence = 1024;
 /** Ten seconds of sound at 16 kHz. */
 const usualWave = 160_000;
@@ -32,7 +34,7 @@ export function filledInput(
   stacks: readonly Stack[],
   given: PlanInput,
   /** No longer than this, where the model takes longer ones. */
-  longest = usualSequence,
+  longest = trainedSequence,
 ): PlanInput {
   // A script makes its own.
   if (source.kind === 'script') return given;

@@ -1,4 +1,4 @@
-import type { Gpu } from '../../estimate/cards/gpu-table.js';
+import { computesInBfloat16, type Gpu } from '../../estimate/cards/gpu-table.js';
 import type { EstimateMethod } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
@@ -7,7 +7,7 @@ import type { Model, Stack } from '../../model/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
-import { readModelOf, stacksOf } from './find-source.js';
+import { assumedPrecision, readModelOf, stacksOf } from './find-source.js';
 import type { AnswerMachine } from './machine.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
@@ -54,9 +54,6 @@ export interface PreparedPlan {
   readonly notes: readonly string[];
 }
 
-/** bf16 came with Ampere. */
-const leastForBfloat16 = 8;
-
 /** In an argument of a script: the batch that is tried. */
 const batchPlace = '{batch}';
 
@@ -99,10 +96,19 @@ export async function planRequest(
     notes.push(`No ${wording.name('seq')} was given: ${sequence} is assumed.`);
   if (image !== workload.image)
     notes.push(`No ${wording.name('image')} was given: ${image} is assumed.`);
+  const usual =
+    limits.maxBatch && workload.precision === undefined
+      ? assumedPrecision(workload, model, gpu)
+      : undefined;
+  if (usual !== undefined) {
+    const { precision, why } = usual;
+    notes.push(`No ${wording.name('precision')} was given: ${precision} is assumed; ${why}.`);
+  }
   return {
     wishes: {
       mode: 'train',
       ...workload,
+      ...(usual !== undefined && { precision: usual.precision }),
       ...(ownBatch && { batch: 1 }),
       sequence,
       image,
@@ -116,7 +122,7 @@ export async function planRequest(
       parameters: model && parametersOf(model),
       layers: layersOf(stacks),
       tokensPerSample: tokensPerSample(source, stacks, input),
-      bfloat16: !(Number.parseFloat(gpu.capability) < leastForBfloat16),
+      bfloat16: computesInBfloat16(gpu),
       transformers: source.kind === 'path' || source.kind === 'parameters',
     },
     budget,

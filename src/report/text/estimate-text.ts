@@ -49,9 +49,10 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
   const { peak, breakdown, notes } = estimate;
   const { gpu, columns, style, command } = options;
   const verdict = verdictOf(estimate, gpu);
+  const heading = [span(`${cleanText(peakHeading(estimate, gpu))}:`, 'bold')];
+  // It can be pasted back, so it is never cut.
+  const asked = command === undefined ? [] : [[span(`  ${cleanText(command)}`, 'dim')], []];
   const lines: Span[][] = [
-    [span(`${cleanText(peakHeading(estimate, gpu))}:`, 'bold')],
-    ...(command === undefined ? [] : [[span(`  ${cleanText(command)}`, 'dim')], []]),
     ...answersOf(estimate, gpu).map((answer) => [
       span(`  ${answer.name.padEnd(nameWidth + 2)}`),
       span(formatBytes(answer.bytes).padStart(sizeWidth), 'bold'),
@@ -70,7 +71,11 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     ...savingLines(estimate, gpu),
     ...(notes.length > 0 ? [[]] : []),
   ];
-  const drawn = lines.map((line) => paintLine(line, columns, style));
+  const drawn = [
+    paintLine(heading, columns, style),
+    ...asked.map((line) => paintLine(line, Infinity, style)),
+    ...lines.map((line) => paintLine(line, columns, style)),
+  ];
   // A note must not be cut: it may be what matters most.
   const noted = notes
     .flatMap((note) => noteLines(note, columns))

@@ -1,8 +1,15 @@
+import { isServing } from '../../../plan/answers/serving/serving-request.js';
+import type { WorkloadRequest } from '../../../plan/answers/workload-request.js';
 import { changesOf } from '../../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../../plan/fit/fit.js';
 import type { Known } from '../../../units/known.js';
 import type { MeasuredRun } from '../../corrections.js';
-import { changeableSettingsOf, type Degraded, degradedBy } from '../../degraded.js';
+import {
+  changeableSettingsOf,
+  type Degraded,
+  degradedBy,
+  programPrecision,
+} from '../../degraded.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
 import type { NewJob } from '../../store/records.js';
 import { workloadKey } from '../../workload-key.js';
@@ -28,6 +35,12 @@ export interface SubmissionParts {
   readonly waitSeconds: number | undefined;
 }
 
+/** The workload of a job as its program runs it: in the precision that the program is told. */
+export function asProgramRuns(workload: WorkloadRequest): WorkloadRequest {
+  if (isServing(workload)) return workload;
+  return { ...workload, precision: workload.precision ?? programPrecision };
+}
+
 /** A request as the job that is kept: what it needs and why, or why it is refused. */
 export async function newJobOf(
   request: JobRequest,
@@ -38,7 +51,7 @@ export async function newJobOf(
   const offerBytes = largestOffer(lines, { gpus }) ?? 0;
   const estimated: Known<number> =
     memoryBytes === undefined && workload !== undefined && estimate !== undefined
-      ? bytesToReserve(await estimate(workload, parts.signal), offerBytes)
+      ? bytesToReserve(await estimate(asProgramRuns(workload), parts.signal), offerBytes)
       : 'unknown';
   const judged = (settings: Readonly<Record<string, unknown>>, bytes: Known<number>) => {
     const key = workloadKey({
