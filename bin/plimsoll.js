@@ -13,7 +13,7 @@ if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
   process.stdout.write(`${JSON.parse(manifest).version}\n`);
 } else if (existsSync(program)) {
   if (argv[0] === 'exporter') await keepSmall();
-  const { main } = await import(program.href);
+  const { main } = await import(program.href).catch(withoutFiles);
   // Not process.exit(): what was written to a pipe must still get out.
   process.exitCode = await main(argv);
 } else {
@@ -21,6 +21,18 @@ if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
     'plimsoll: not-built: There is no dist/cli/main.js. Run "npm run build", or "npm start", which does it by itself.\n',
   );
   process.exitCode = 3;
+}
+
+/** With too few open files allowed, not even the program can be read; main says the same later on. */
+function withoutFiles(error) {
+  if (error.code !== 'EMFILE' && error.code !== 'ENFILE') throw error;
+  const main = () => {
+    process.stderr.write(
+      'plimsoll: too-many-files: No more files can be opened: the limit of open files is reached. Allow more with "ulimit -n 1024", or close other programs.\n',
+    );
+    return 3;
+  };
+  return { main };
 }
 
 /**

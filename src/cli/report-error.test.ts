@@ -39,6 +39,13 @@ describe('reportError', () => {
     });
   });
 
+  it.each(['EMFILE', 'ENFILE'])('says what to do where the system says %s', (code) => {
+    const error = Object.assign(new Error(`${code}: too many open files, open 'x'`), { code });
+    const { exitCode, text } = reportError(error, false);
+    expect(exitCode).toBe(3);
+    expect(text).toMatch(/^plimsoll: too-many-files: .* "ulimit -n 1024", or close/);
+  });
+
   it('says nothing more when help was asked for', () => {
     const help = new CommanderError(0, 'commander.helpDisplayed', '(outputHelp)');
     expect(reportError(help, false)).toEqual({ exitCode: 0, text: '' });

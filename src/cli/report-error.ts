@@ -1,6 +1,6 @@
 import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
-import { isDiskFull } from '../files/system-errors.js';
+import { codeOf, isDiskFull } from '../files/system-errors.js';
 import { capitalized } from '../units/sentence.js';
 
 /** An unexpected exception is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
@@ -33,7 +33,9 @@ export function reportError(thrown: unknown, debug: boolean): ErrorReport {
 /** Errors of the operating system that any command can meet. They are not bugs in plimsoll. */
 function withWords(error: unknown): unknown {
   if (isFolderGone(error)) return folderGone(error);
-  if (!(error instanceof Failure) && isDiskFull(error)) return noSpace(error);
+  if (error instanceof Failure) return error;
+  if (isDiskFull(error)) return noSpace(error);
+  if (/^E[MN]FILE$/.test(codeOf(error))) return tooManyFiles(error);
   return error;
 }
 
@@ -44,6 +46,17 @@ function noSpace(cause: unknown): Failure {
     code: 'disk-full',
     fact: `The disk is full, or your quota on it is used up (${said}).`,
     next: 'Make room on that disk and try again.',
+    cause,
+  });
+}
+
+/** The words of bin/plimsoll.js, where this module could not be read either. */
+function tooManyFiles(cause: unknown): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'too-many-files',
+    fact: 'No more files can be opened: the limit of open files is reached.',
+    next: 'Allow more with "ulimit -n 1024", or close other programs.',
     cause,
   });
 }

@@ -1,4 +1,12 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, property, string } from 'fast-check';
@@ -39,6 +47,26 @@ describe('changeFiles', () => {
   it('writes nothing where a file is not as it was read', () => {
     expect(() => change('0'.repeat(64))).toThrow('changed while it was read');
     expect(readdirSync(folder)).toEqual(['a.txt']);
+  });
+
+  it('writes nothing through a symbolic link, and puts nothing back through one', () => {
+    const target = join(folder, 'target.txt');
+    writeFileSync(target, 'one');
+    rmSync(join(folder, 'a.txt'));
+    symlinkSync(target, join(folder, 'a.txt'));
+    expect(() => change()).toThrow('is a symbolic link; nothing was written');
+    rmSync(join(folder, 'a.txt'));
+    // One that points to nothing yet.
+    symlinkSync(join(folder, 'nothing.txt'), join(folder, 'new.txt'));
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    expect(() => change()).toThrow('new.txt is a symbolic link');
+    rmSync(join(folder, 'new.txt'));
+    change();
+    writeFileSync(target, 'two');
+    rmSync(join(folder, 'a.txt'));
+    symlinkSync(target, join(folder, 'a.txt'));
+    expect(undoLastChange(changes()).changedSince).toEqual([join(folder, 'a.txt')]);
+    expect(readFileSync(target, 'utf8')).toBe('two');
   });
 
   it('refuses a damaged record with one failure, and changes nothing', () => {

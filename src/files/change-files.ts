@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { Failure } from '../failure.js';
 import { makeFolder } from './make-folder.js';
@@ -36,9 +36,11 @@ const largestManifest = 64 * 1024 * 1024;
 /**
  * Writes files, each as a whole. The originals are kept in `folder` first, so that `undoLastChange`
  * finds them whatever happens in between. A file that changed since it was read is an error before
- * anything is written.
+ * anything is written, and so is a symbolic link: the person named a folder, and not what links in it
+ * point to.
  */
 export function changeFiles(folder: string, files: readonly FileChange[], now: Date): string {
+  for (const { path } of files) if (isLink(path)) throw symbolicLink(path);
   const originals = files.map(({ path, sha256 }) => {
     const bytes = existsSync(path) ? readFileSync(path) : undefined;
     if (sha256 !== undefined && (bytes === undefined || hashOf(bytes) !== sha256)) {
@@ -79,8 +81,12 @@ export function undoLastChange(folder: string): UndoneChange {
   };
 }
 
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+}
+
 function isSame({ path, after }: KeptFile): boolean {
-  return existsSync(path) && hashOf(readFileSync(path)) === after;
+  return !isLink(path) && existsSync(path) && hashOf(readFileSync(path)) === after;
 }
 
 function lastChange(folder: string): string {
@@ -115,6 +121,15 @@ function changedMeanwhile(path: string): Failure {
     code: 'file-changed',
     fact: `${path} changed while it was read; nothing was written.`,
     next: 'Run it again.',
+  });
+}
+
+function symbolicLink(path: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'symbolic-link',
+    fact: `${path} is a symbolic link; nothing was written.`,
+    next: 'Name the file that it points to, work in its folder, or remove the link.',
   });
 }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Running, useCommand } from './command.js';
@@ -27,6 +28,27 @@ async function withExporter(
   const result = await ended;
   await acting;
   return result;
+}
+
+/** Sends requests in one write; all that came once there are so many pages, or it was closed. */
+async function answersTo(place: string, requests: string, pages: number): Promise<string> {
+  const socket = connect(Number(new URL(place).port), '127.0.0.1');
+  socket.write(requests);
+  let text = '';
+  try {
+    for await (const piece of socket) {
+      text += String(piece);
+      if (pagesIn(text) === pages) break;
+    }
+  } catch {
+    // A connection that is cut may end in a reset.
+  }
+  return text;
+}
+
+/** It ends with this figure. */
+function pagesIn(text: string): number {
+  return text.match(/^process_start_time_seconds \d/gm)?.length ?? 0;
 }
 
 describe('plimsoll exporter', () => {
@@ -59,6 +81,33 @@ describe('plimsoll exporter', () => {
       },
     );
     expect([exitCode, stderr]).toEqual([0, '']);
+  });
+
+  it('renders one page for requests that come at once, and closes who asks too far ahead', async () => {
+    await withExporter(['--port', '0'], async ({ place }) => {
+      const request = 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n';
+      const all = await answersTo(place, request.repeat(8), 8);
+      // The processor time of the exporter is another in each page that is rendered.
+      const times = all.match(/^process_cpu_seconds_total .*$/gm) ?? [];
+      expect(times).toHaveLength(8);
+      expect(new Set(times).size).toBeLessThan(8);
+      const cut = await answersTo(place, request.repeat(200), 200);
+      expect(pagesIn(cut)).toBeLessThan(200);
+      expect((await fetch(place)).status).toBe(200);
+    });
+  });
+
+  it('makes room for one who asks where others hold all connections', async () => {
+    await withExporter(['--port', '0'], async ({ place }) => {
+      const { port } = new URL(place);
+      const idle = Array.from({ length: 100 }, () => connect(Number(port), '127.0.0.1'));
+      for (const socket of idle) socket.on('error', () => {});
+      await Promise.all(idle.map((socket) => once(socket, 'connect')));
+      // Long before the idle ones are closed for their silence.
+      const answer = await fetch(place, { signal: AbortSignal.timeout(20_000) }).catch(String);
+      for (const socket of idle) socket.destroy();
+      expect(answer).toMatchObject({ status: 200 });
+    });
   });
 
   it('asks for the token of a file that only its user can read', async () => {

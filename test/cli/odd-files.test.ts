@@ -164,6 +164,23 @@ describe('a folder that was removed', () => {
   });
 });
 
+describe('a low limit of open files', () => {
+  // The first ones end before the program is read, the others while it is.
+  it.each([20, 26, 34])('of %i is named where the program needs more', (limit) => {
+    const { status, stderr } = spawnSync(
+      'sh',
+      ['-c', `ulimit -n ${limit} && exec "$@"`, 'sh', process.execPath, command.path(), 'devices'],
+      { env: cleanEnvironment({ PLIMSOLL_HOME: command.folder() }), encoding: 'utf8' },
+    );
+    // What is opened at the same time is not the same each time.
+    if (status === 0) return;
+    expect([status, stderr]).toEqual([
+      3,
+      'plimsoll: too-many-files: No more files can be opened: the limit of open files is reached. Allow more with "ulimit -n 1024", or close other programs.\n',
+    ]);
+  });
+});
+
 describe('a PATH without a shell', () => {
   it('runs a program that is named by its path', async () => {
     const ended = await useHome(command).run(['run', '--', '/bin/echo', 'hello'], {

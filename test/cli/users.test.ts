@@ -194,6 +194,7 @@ describe('users of a real server', () => {
   it.each([
     [['add', 'a b'], 'bad-user-name'],
     [['add', 'owner'], 'bad-user-name'],
+    [['add', 'unknown'], 'bad-user-name'],
     [['add', 'ada', '--role', 'boss'], 'bad-option'],
     [['add', 'ada', '--max-memory', 'much'], 'bad-option'],
     [['change', 'nobody-here', '--role', 'admin'], 'unknown-user'],

@@ -3,12 +3,13 @@ import { join, resolve, resolve as resolvePath } from 'node:path';
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { type GpuSharing, gpuSharings } from '../../engine/kubernetes/pod-request.js';
+import { estimate } from '../../estimate/estimate.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
-import { answerEstimate } from '../../plan/answers/answer-estimate.js';
+import { prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import { fieldWording } from '../../plan/answers/wording.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
@@ -28,6 +29,8 @@ import {
   writeServerNote,
 } from '../../server/service/server-file.js';
 import { openWebhook } from '../../server/webhook/open-webhook.js';
+import { reviewEstimates } from '../../server/webhook/review-estimates.js';
+import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
@@ -45,6 +48,7 @@ import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { stopOnSignals, whenAborted } from '../stop.js';
+import { gpusHere } from '../watching/gpus-here.js';
 
 interface ServeArguments extends PrometheusArguments, WebhookArguments {
   readonly host: string;
@@ -313,11 +317,8 @@ const own: readonly (keyof WebhookArguments)[] = [
 ];
 /** Away from those of API servers and kubelets. */
 const usualWebhookPort = 8443;
-/** The API server waits for 10 s (`timeoutSeconds`) as the manifest of ours says. */
-const estimateMs = 5000;
-
-/** Each is a short text and a number. */
-const rememberedEstimates = 1000;
+/** A model of the catalogue takes a second or two of a processor, and waits for others before that. */
+const estimateMs = 120_000;
 
 function addWebhookOptions(command: Command): Command {
   return command
@@ -366,12 +367,18 @@ async function serveWebhook(
   if (tlsCert === undefined || tlsKey === undefined) throw noCertificate();
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = { ...workloadMachine(settings, io, {}), wording: fieldWording };
-  const estimate = remembering(async (request) => {
-    const signal = AbortSignal.timeout(estimateMs);
-    const found = await answerEstimate(asProgramRuns(request), { ...machine, signal });
+  const gpus = await gpusHere(settings);
+  const machine = {
+    ...workloadMachine(settings, io, {}),
+    gpusHere: () => Promise.resolve(gpus),
+    wording: fieldWording,
+  };
+  const bytesFor = async (request: WorkloadRequest, ending: AbortSignal): Promise<number> => {
+    const signal = AbortSignal.any([ending, AbortSignal.timeout(estimateMs)]);
+    // What its settings would save is not asked for here, and takes longer than the estimate.
+    const found = await estimate(await prepareEstimate(asProgramRuns(request), machine), { ...machine, signal });
     return bytesToReserve(found, Number.MAX_SAFE_INTEGER);
-  });
+  };
   const log = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
   using stop = stopOnSignals([io.stdout.closed]);
   const webhook = await openWebhook({
@@ -382,7 +389,7 @@ async function serveWebhook(
     rules: {
       sharing,
       strict,
-      estimate,
+      estimate: reviewEstimates(bytesFor, systemClock),
       fault: (error) => log(`A pod could not be answered: ${String(error)}`),
     },
     log,
@@ -396,20 +403,6 @@ async function serveWebhook(
     await webhook.close();
   }
   return 0;
-}
-
-/** Pods of one kind ask the same, many at a time: an estimate takes 0.2 s of processor time. */
-function remembering(
-  make: (request: WorkloadRequest) => Promise<number>,
-): (request: WorkloadRequest) => Promise<number> {
-  const known = new Map<string, number>();
-  return async (request) => {
-    const key = JSON.stringify(request);
-    const bytes = known.get(key) ?? (await make(request));
-    if (known.size >= rememberedEstimates) known.clear();
-    known.set(key, bytes);
-    return bytes;
-  };
 }
 
 function dashed(name: string): string {

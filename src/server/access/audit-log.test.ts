@@ -68,18 +68,35 @@ it('keeps the last files of a fixed size, and reads through all of them', () => 
   ]);
 });
 
-it('takes so many entries about strangers in a minute, and all about people who are known', () => {
+const idle = { outcome: 'refused', code: 'role-not-allowed', job: undefined } as const;
+
+it.each([
+  ['strangers', { ...entry('unknown'), ...idle, via: 'none' }],
+  ['refusals of one person', { ...entry('eve'), ...idle }],
+  ['refusals of one person about a job', { ...entry('eve'), ...idle, job: '7' }],
+  ['logins of one person', { ...entry('eve'), job: undefined, action: 'login' }],
+] as const)('takes so many entries about %s in a minute, and all that others did', (_, one) => {
   let now = 1_000_000;
   const { log } = openLog(() => now);
-  for (let tries = 0; tries < 1000; tries++) log.write(entry('unknown'));
-  log.write(entry('ada'));
-  expect(readAudit(home, 10_000)).toHaveLength(31);
+  for (let tries = 0; tries < 1000; tries++) log.write(one);
+  log.write({ ...entry('ada'), ...idle });
+  for (let tries = 0; tries < 40; tries++) log.write(entry('eve'));
+  expect(readAudit(home, 10_000)).toHaveLength(71);
   now += 59_999;
-  log.write(entry('unknown'));
-  expect(readAudit(home, 10_000)).toHaveLength(31);
+  log.write(one);
+  expect(readAudit(home, 10_000)).toHaveLength(71);
   now += 1;
-  log.write(entry('unknown'));
-  expect(readAudit(home, 10_000)).toHaveLength(32);
+  log.write(one);
+  expect(readAudit(home, 10_000)).toHaveLength(72);
+});
+
+it('takes all that a user did whose name stands for strangers', () => {
+  const { log } = openLog();
+  for (let tries = 0; tries < 1000; tries++)
+    log.write({ ...entry('unknown'), ...idle, via: 'none' });
+  for (let tries = 0; tries < 40; tries++) log.write(entry('unknown'));
+  log.write({ ...entry('unknown'), ...idle });
+  expect(readAudit(home, 10_000)).toHaveLength(71);
 });
 
 it('leaves out what is no entry', () => {

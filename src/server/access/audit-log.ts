@@ -36,9 +36,14 @@ export type AuditParts = Partial<Pick<AuditEntry, 'job' | 'who' | 'via' | 'outco
 /** Some 50,000 entries; so many files of that size are kept. */
 const fileBytes = 8 * 1024 * 1024;
 const keptFiles = 5;
-/** Entries about strangers in a minute: they must not push out those about people who are known. */
-const maxStrangers = 30;
+/**
+ * Entries in a minute that tell of no job that was changed: refusals and logins, of each person and of
+ * all strangers together. They must not push out what others did.
+ */
+const maxIdle = 30;
 const windowMs = 60_000;
+/** More than have a token or an account; then those go whose minute is over. */
+const countedPeople = 1000;
 
 export function auditFile(home: string, age = 0): string {
   return join(home, age === 0 ? 'audit.jsonl' : `audit.${age}.jsonl`);
@@ -91,12 +96,22 @@ function entryOf(line: string): readonly AuditEntry[] {
   }
 }
 
+/** It changed nothing. */
+function isIdle({ outcome, job }: Pick<AuditEntry, 'outcome' | 'job'>): boolean {
+  return outcome === 'refused' || job === undefined;
+}
+
+/** A user may have any name, also one that stands for strangers: those came without credentials. */
+function personOf({ who, via }: Pick<AuditEntry, 'who' | 'via'>): string {
+  return via === 'none' ? '' : who;
+}
+
 /** The log of a server: only the server, of which a home has one, turns the files over. */
 export class AuditLog {
   readonly #home: string;
   readonly #epochMs: () => number;
   readonly #trouble: (line: string) => void;
-  #strangers = { sinceMs: Number.NEGATIVE_INFINITY, count: 0 };
+  readonly #idle = new Map<string, { readonly sinceMs: number; readonly count: number }>();
   #isFailing = false;
 
   constructor(options: {
@@ -111,7 +126,7 @@ export class AuditLog {
   }
 
   write(entry: Omit<AuditEntry, 'at'>): void {
-    if (entry.who === 'unknown' && !this.#takesStranger()) return;
+    if (isIdle(entry) && !this.#takes(personOf(entry))) return;
     try {
       this.#turnOver();
       appendAudit(this.#home, { at: new Date(this.#epochMs()).toISOString(), ...entry });
@@ -124,12 +139,20 @@ export class AuditLog {
     }
   }
 
-  #takesStranger(): boolean {
+  #takes(person: string): boolean {
     const now = this.#epochMs();
-    const { sinceMs, count } = this.#strangers;
-    const isOver = Math.abs(now - sinceMs) >= windowMs;
-    this.#strangers = isOver ? { sinceMs: now, count: 1 } : { sinceMs, count: count + 1 };
-    return isOver || count < maxStrangers;
+    const isOver = ({ sinceMs }: { readonly sinceMs: number }): boolean =>
+      Math.abs(now - sinceMs) >= windowMs;
+    const before = this.#idle.get(person);
+    if (before !== undefined && !isOver(before)) {
+      this.#idle.set(person, { ...before, count: before.count + 1 });
+      return before.count < maxIdle;
+    }
+    if (this.#idle.size >= countedPeople) {
+      for (const [one, counted] of this.#idle) if (isOver(counted)) this.#idle.delete(one);
+    }
+    this.#idle.set(person, { sinceMs: now, count: 1 });
+    return true;
   }
 
   #turnOver(): void {

@@ -4,12 +4,14 @@ import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import { selectDevices } from '../../device/select-devices.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { systemClock } from '../../time/clock.js';
+import { type Clock, systemClock } from '../../time/clock.js';
 import type { DeviceState } from '../../watch/types.js';
 import { isLoopback, isOwnHost, readHost } from '../access/hosts.js';
+import { Exchanges, stopParsingWhenClosed } from '../http/exchanges.js';
 import { serverLimits } from '../http/limits.js';
 import { closeServers, listen } from '../http/listen.js';
 import { securityHeaders } from '../http/security-headers.js';
+import { StrangerConnections } from '../http/stranger-connections.js';
 import { type NodeWatch, openNodeWatch } from './node-watch.js';
 
 export interface ExporterOptions {
@@ -107,7 +109,7 @@ async function publish(
   const server = createExporterServer({
     host,
     isAllowed,
-    text: () => node.text(),
+    page: sharedPage(() => node.text(), systemClock, options.settings.intervalSeconds),
     fault: (error) => options.log(`The metrics cannot be written: ${String(error)}`),
   });
   const { url } = await listen(server, host, port);
@@ -115,6 +117,22 @@ async function publish(
   return {
     place: `${url}/metrics`,
     close: () => closeServers([server], () => {}, systemClock),
+  };
+}
+
+/** However often the devices are read, a page is made at most so often. */
+const pageSeconds = 1;
+
+/** One page for all who ask before the next sample, so that a flood of requests costs one page. */
+function sharedPage(text: () => string, clock: Clock, intervalSeconds: number): () => Buffer {
+  const seconds = Math.min(pageSeconds, intervalSeconds);
+  let made: { readonly page: Buffer; readonly at: number } | undefined;
+  return () => {
+    const now = clock.seconds();
+    if (made === undefined || now - made.at >= seconds) {
+      made = { page: Buffer.from(text()), at: now };
+    }
+    return made.page;
   };
 }
 
@@ -153,15 +171,15 @@ function writeRegularly(
   };
 }
 
-/** Prometheus keeps one open; a flood must not fill the memory. */
+/** Prometheus keeps one open; a flood must not fill the memory. Beyond it the oldest is closed. */
 const connections = 64;
 
 interface ExporterListenerOptions {
   readonly host: string;
   /** Whether it may read, by its `Authorization` header. */
   readonly isAllowed: (authorization: string | undefined) => boolean;
-  /** The page, made when somebody asks. */
-  readonly text: () => string;
+  /** The metrics, as they are when somebody asks. */
+  readonly page: () => Buffer;
   /** A fault of ours. */
   readonly fault: (error: unknown) => void;
 }
@@ -169,12 +187,14 @@ interface ExporterListenerOptions {
 interface Answer {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** A server of one page; it does not listen yet. */
 function createExporterServer(options: ExporterListenerOptions): Server {
+  const exchanges = new Exchanges();
+  const strangers = new StrangerConnections(connections);
   const server = createServer(
     {
       maxHeaderSize: serverLimits.headerBytes,
@@ -182,9 +202,15 @@ function createExporterServer(options: ExporterListenerOptions): Server {
       requestTimeout: serverLimits.requestSeconds * 1000,
       keepAliveTimeout: serverLimits.keepAliveSeconds * 1000,
     },
-    (request, response) => send(request, response, answerTo(request, options)),
+    (request, response) =>
+      exchanges.take(server, request, response, () =>
+        send(request, response, answerTo(request, options)),
+      ),
   );
-  server.maxConnections = connections;
+  server.on('connection', (socket) => {
+    stopParsingWhenClosed(socket);
+    strangers.add(socket);
+  });
   server.timeout = serverLimits.silentSeconds * 1000;
   return server;
 }
@@ -214,7 +240,7 @@ function answerTo(request: IncomingMessage, options: ExporterListenerOptions): A
     return {
       status: 200,
       type: 'text/plain; version=0.0.4; charset=utf-8',
-      body: options.text(),
+      body: options.page(),
     };
   } catch (error) {
     options.fault(error);

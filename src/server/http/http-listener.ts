@@ -5,7 +5,6 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { Failure } from '../../failure.js';
@@ -26,10 +25,10 @@ import {
   shown,
   slowRequest,
 } from '../errors/refusals.js';
+import { Exchanges, stopParsingWhenClosed, waitsForClient } from './exchanges.js';
 import { serverLimits } from './limits.js';
 import { securityHeaders } from './security-headers.js';
 import type { StrangerConnections } from './stranger-connections.js';
-import { whenAnswered } from './when-answered.js';
 
 export interface ListenerOptions {
   readonly app: ServerApp;
@@ -54,34 +53,12 @@ export function createHttpServer(options: ListenerOptions): Server {
       return responseOf(internalError);
     },
   });
-  const exchanges = new Exchanges<Exchange & { readonly begin: () => void }>();
-  const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void => {
-    const { socket } = incoming;
-    // Where the parser did not stop.
-    if (socket.destroyed) return;
-    if (exchanges.count(socket) >= serverLimits.pipelinedRequests) {
-      socket.destroy();
-      return;
-    }
-    const exchange = { incoming, outgoing, begin: () => answer(incoming, outgoing, asksFirst) };
-    exchanges.add(socket, exchange);
-    whenAnswered(incoming, outgoing, () => {
-      exchanges.remove(socket, exchange);
-      // While the server closes, this connection takes no further request.
-      if (!server.listening) setImmediate(() => server.closeIdleConnections());
-      const next = exchanges.oldest(socket);
-      // After what others asked meanwhile.
-      if (next !== undefined) setImmediate(() => next.begin());
-    });
-    // One at a time of each connection: one that asks ahead must not be served before others.
-    if (exchanges.oldest(socket) === exchange) exchange.begin();
-  };
+  const exchanges = new Exchanges();
   const answer = (
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     asksFirst: boolean,
   ): void => {
-    if (incoming.socket.destroyed) return;
     const refusal = judgeFraming(incoming) ?? judgeAccess(arrivalOf(incoming), policy);
     if (refusal === undefined) {
       // A client that asks first is not told to go on with what will be refused.
@@ -92,6 +69,8 @@ export function createHttpServer(options: ListenerOptions): Server {
     const { method = '', url = '' } = incoming;
     refused({ method, path: url, status: refuse(outgoing, refusal) });
   };
+  const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void =>
+    exchanges.take(server, incoming, outgoing, () => answer(incoming, outgoing, asksFirst));
   const server = createServer(
     {
       maxHeaderSize: serverLimits.headerBytes,
@@ -199,52 +178,6 @@ function failureOf(code: string): Failure {
   return brokenRequest(
     /^HPE_\w+$/.test(code) ? code.slice(4).toLowerCase().replaceAll('_', ' ') : 'it cannot be read',
   );
-}
-
-/** A request and its answer, as far as it tells who waits for whom. */
-interface Exchange {
-  readonly incoming: Pick<IncomingMessage, 'complete'>;
-  readonly outgoing: Pick<ServerResponse, 'writableLength' | 'writableEnded' | 'headersSent'>;
-}
-
-/**
- * Whether a silent connection waits for its client: to ask, to send the rest of a request, or to take
- * what it was answered. Where it does not, the answer is still being made, which may take minutes, or
- * it is an event stream on which nothing happens: such silence is ours.
- */
-export function waitsForClient(oldest: Exchange | undefined): boolean {
-  if (oldest === undefined) return true;
-  const { incoming, outgoing } = oldest;
-  return !incoming.complete || outgoing.writableLength > 0 || outgoing.writableEnded;
-}
-
-/** What is under way on each connection, in the order in which it was asked: answers keep to it. */
-class Exchanges<E extends Exchange> {
-  readonly #bySocket = new WeakMap<object, Set<E>>();
-
-  add(socket: object, exchange: E): void {
-    const known = this.#bySocket.get(socket);
-    if (known === undefined) this.#bySocket.set(socket, new Set([exchange]));
-    else known.add(exchange);
-  }
-
-  remove(socket: object, exchange: E): void {
-    this.#bySocket.get(socket)?.delete(exchange);
-  }
-
-  count(socket: object): number {
-    return this.#bySocket.get(socket)?.size ?? 0;
-  }
-
-  oldest(socket: object): E | undefined {
-    const [first] = this.#bySocket.get(socket) ?? [];
-    return first;
-  }
-
-  /** The head of an answer is out: nothing else may be written between. */
-  isAnswering(socket: object): boolean {
-    return this.oldest(socket)?.outgoing.headersSent ?? false;
-  }
 }
 
 /**
@@ -359,23 +292,4 @@ function isOwn(origin: string, host: HostName, allowed: readonly string[]): bool
   const isSamePort =
     from.port === host.port || (from.port === '' && host.port === usualPorts[scheme]);
   return (from.name === host.name && isSamePort) || isAllowedHost(from, allowed);
-}
-
-/** What the parser of HTTP answers to stop, as at a change of protocol. */
-const stop = 2;
-
-/**
- * Has the parser of a connection stop once the connection is closed. It otherwise goes through all
- * that it has read: 64 KiB of pipelined requests take 30 ms of the one thread that answers everybody.
- * Node has no word for this, so it is asked of the parser itself; where that is not as expected, the
- * connection stays as it is.
- */
-export function stopParsingWhenClosed(socket: Socket): void {
-  const parser: unknown = Reflect.get(socket, 'parser');
-  if (typeof parser !== 'object' || parser === null) return;
-  const onIncoming: unknown = Reflect.get(parser, 'onIncoming');
-  if (typeof onIncoming !== 'function') return;
-  Reflect.set(parser, 'onIncoming', (...request: readonly unknown[]): unknown =>
-    socket.destroyed ? stop : Reflect.apply(onIncoming, parser, request),
-  );
 }

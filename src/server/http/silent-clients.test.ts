@@ -5,7 +5,8 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.js';
 import { openRaw, rawRequest } from '../server-for-tests.js';
-import { createHttpServer, waitsForClient } from './http-listener.js';
+import { waitsForClient } from './exchanges.js';
+import { createHttpServer } from './http-listener.js';
 import { listen } from './listen.js';
 import { StrangerConnections } from './stranger-connections.js';
 

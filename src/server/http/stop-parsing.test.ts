@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Arrival, judgeAccess, stopParsingWhenClosed } from './http-listener.js';
+import { stopParsingWhenClosed } from './exchanges.js';
+import { type Arrival, judgeAccess } from './http-listener.js';
 import { serverLimits } from './limits.js';
 
 const request = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';

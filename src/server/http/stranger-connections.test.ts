@@ -27,6 +27,20 @@ it('never closes one that showed a token, nor counts it', () => {
   expect(others.map((socket) => socket.destroyed)).toEqual([true, false]);
 });
 
+it('takes one back that was known for a while, as the newest', () => {
+  const strangers = new StrangerConnections(2);
+  const [first, second, third] = [1, 2, 3].map(() => socketFrom('127.0.0.1'));
+  if (first === undefined || second === undefined || third === undefined) throw new Error();
+  for (let times = 0; times < 20; times++) {
+    strangers.isKnown(first);
+    strangers.add(first);
+    if (times === 0) strangers.add(second);
+  }
+  expect(first.listenerCount('close')).toBe(1);
+  strangers.add(third);
+  expect([first, second, third].map((socket) => socket.destroyed)).toEqual([false, true, false]);
+});
+
 it('forgets one that closed', () => {
   const strangers = new StrangerConnections(1);
   const left = socketFrom('127.0.0.1');

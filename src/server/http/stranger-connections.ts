@@ -9,6 +9,7 @@ import { addressOf } from '../local/peer-credentials.js';
 export class StrangerConnections {
   readonly #most: number;
   readonly #byAddress = new Map<string, Set<Socket>>();
+  readonly #followed = new WeakSet<Socket>();
   #count = 0;
 
   constructor(most: number) {
@@ -23,12 +24,15 @@ export class StrangerConnections {
     return this.#byAddress.get(addressOf(socket))?.has(socket) ?? false;
   }
 
+  /** Also one that was known for a while; it counts as the newest. */
   add(socket: Socket): void {
+    if (socket.destroyed || this.has(socket)) return;
     const address = addressOf(socket);
     const ofAddress = this.#byAddress.get(address) ?? new Set<Socket>();
     this.#byAddress.set(address, ofAddress.add(socket));
     this.#count += 1;
-    socket.once('close', () => this.#forget(address, socket));
+    if (!this.#followed.has(socket)) socket.once('close', () => this.#forget(address, socket));
+    this.#followed.add(socket);
     if (this.#count > this.#most) this.#closeOne();
   }
 

@@ -132,6 +132,7 @@ export function sessionOperations(
         const isOpen = session !== undefined;
         about({
           who: gate.people.bySubject(session?.subject ?? 'none')?.identity.name ?? 'unknown',
+          ...(isOpen && { via: 'session' }),
         });
         const cookie = gate.sessions.end(incoming.headers.cookie);
         if (isOpen) onEnd();

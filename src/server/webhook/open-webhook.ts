@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
+import { Socket } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import {
   type AdmissionRules,
@@ -9,13 +10,16 @@ import {
 } from '../../engine/kubernetes/admission/answer-review.js';
 import { Failure } from '../../failure.js';
 import { readReason } from '../../files/system-errors.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import { errorAnswer, internalError } from '../errors/error-body.js';
 import { unknownRoute, wrongMethod } from '../errors/refusals.js';
+import { Exchanges, stopParsingWhenClosed } from '../http/exchanges.js';
 import { serverLimits } from '../http/limits.js';
 import { closeServers, listen } from '../http/listen.js';
 import { securityHeaders } from '../http/security-headers.js';
+import { StrangerConnections } from '../http/stranger-connections.js';
 import { IncomingBytes, readJson } from '../input/read-body.js';
 
 export interface WebhookOptions {
@@ -112,7 +116,14 @@ function badCertificate(fact: string, cause?: unknown): Failure {
 /** The object and the one before it, of 3 MiB each at most in Kubernetes, and room around them. */
 const reviewBytes = 8 * MiB;
 /** An API server keeps some open; a flood must not fill the memory. */
-const connections = 256;
+const connections = 512;
+/** Those of them that do not wait for an estimate; beyond it the oldest is closed. */
+const idleConnections = 256;
+
+/** As long as API servers wait that do not say; they always say. */
+const usualWaitSeconds = 10;
+/** Of that, for the way there and back. */
+const waySeconds = 1.5;
 
 /** Certificate and key, as PEM. */
 interface Certificate {
@@ -123,6 +134,20 @@ interface Certificate {
 /** A server that an API server of Kubernetes asks about new pods; it does not listen yet. */
 function createWebhookServer(certificate: Certificate, rules: AdmissionRules): Server {
   const bodies = new IncomingBytes();
+  const exchanges = new Exchanges();
+  const idle = new StrangerConnections(idleConnections);
+  /** Connections below those of TLS, by the other end. */
+  const below = new Map<string, Socket>();
+  const answering = async <T>({ socket }: IncomingMessage, work: () => Promise<T>): Promise<T> => {
+    const connection = below.get(otherEnd(socket));
+    if (connection === undefined) return work();
+    idle.isKnown(connection);
+    try {
+      return await work();
+    } finally {
+      idle.add(connection);
+    }
+  };
   const server = createServer(
     {
       ...certificate,
@@ -133,13 +158,31 @@ function createWebhookServer(certificate: Certificate, rules: AdmissionRules): S
       requestTimeout: serverLimits.requestSeconds * 1000,
       keepAliveTimeout: serverLimits.keepAliveSeconds * 1000,
     },
-    (request, response) => {
-      void answerTo(request, bodies, rules).then((answer) => send(response, answer));
-    },
+    (request, response) =>
+      exchanges.take(server, request, response, () => {
+        const waiting = {
+          ...rules,
+          estimate: (asked: WorkloadRequest, waitSeconds: number) =>
+            answering(request, () => rules.estimate(asked, waitSeconds)),
+        };
+        void answerTo(request, bodies, waiting).then((answer) => send(response, answer));
+      }),
   );
+  server.on('connection', (socket) => {
+    if (!(socket instanceof Socket)) return;
+    const end = otherEnd(socket);
+    below.set(end, socket);
+    socket.once('close', () => below.delete(end));
+    idle.add(socket);
+  });
+  server.on('secureConnection', stopParsingWhenClosed);
   server.maxConnections = connections;
   server.timeout = serverLimits.silentSeconds * 1000;
   return server;
+}
+
+function otherEnd({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 interface Answer {
@@ -160,7 +203,7 @@ async function answerTo(
     if (path !== '/mutate') throw unknownRoute(method, path);
     if (method !== 'POST') throw wrongMethod(method, path, ['POST']);
     const review = readReview(await readJson(request, { maxBytes: reviewBytes, bodies }));
-    return { status: 200, body: await answerReview(review, rules) };
+    return { status: 200, body: await answerReview(review, rules, waitSecondsOf(url)) };
   } catch (error) {
     if (!(error instanceof Failure)) rules.fault(error);
     // What is still coming of a refused body is not waited for.
@@ -168,6 +211,12 @@ async function answerTo(
     const answer = error instanceof Failure ? errorAnswer(error) : internalError;
     return { ...answer, headers: { ...answer.headers, ...closing } };
   }
+}
+
+/** What is left of the time that the API server waits: it names it in the address. */
+function waitSecondsOf(url: string): number {
+  const said = /[?&]timeout=(\d{1,2})s(?:&|$)/.exec(url)?.[1];
+  return Math.max(waySeconds, (said === undefined ? usualWaitSeconds : Number(said)) - waySeconds);
 }
 
 function send(response: ServerResponse, { status, body, headers }: Answer): void {

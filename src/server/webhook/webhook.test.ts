@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type RequestOptions, request } from 'node:https';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { makeCertificate } from '../../../test/support/certificate.js';
 import { GiB } from '../../units/bytes.js';
 import { openWebhook, type Webhook } from './open-webhook.js';
@@ -13,6 +14,7 @@ let folder = '';
 let files = { cert: '', key: '' };
 let webhook: Webhook;
 const lines: string[] = [];
+let estimate = (): Promise<number> => Promise.resolve(4 * GiB);
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'plimsoll-webhook-'));
   files = makeCertificate(folder);
@@ -25,13 +27,12 @@ afterAll(async () => {
 
 function options() {
   const fault = (error: unknown) => lines.push(String(error));
-  const estimate = () => Promise.resolve(4 * GiB);
   return {
     host: '127.0.0.1',
     port: 0,
     certFile: files.cert,
     keyFile: files.key,
-    rules: { sharing: 'hami', strict: false, estimate, fault },
+    rules: { sharing: 'hami', strict: false, estimate: () => estimate(), fault },
     log: (line: string) => lines.push(line),
   } as const;
 }
@@ -116,6 +117,58 @@ describe('the webhook over TLS', () => {
       headers: { 'content-type': 'text/plain' },
     });
     expect(text.status).toBe(415);
+  });
+
+  it('answers beside many who hold connections and say nothing, or half of a review', async () => {
+    const { port } = new URL(webhook.url);
+    const silent = Array.from({ length: 300 }, () => connect(Number(port), '127.0.0.1'));
+    const half = Array.from({ length: 300 }, () => {
+      const socket = connectTls({
+        port: Number(port),
+        host: '127.0.0.1',
+        ca: readFileSync(files.cert),
+        servername: 'localhost',
+      });
+      socket.write(
+        'POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{',
+      );
+      return socket;
+    });
+    const held = [...silent, ...half];
+    for (const socket of held) socket.on('error', () => {});
+    onTestFinished(() => void held.map((socket) => socket.destroy()));
+    await Promise.all(
+      held.map((socket) => Promise.race([once(socket, 'connect'), once(socket, 'close')])),
+    );
+    // Long before the silent ones are closed for their silence.
+    const signal = AbortSignal.timeout(20_000);
+    expect((await send('/mutate', review(false), { signal })).status).toBe(200);
+  });
+
+  it('is not closed for others while it waits for an estimate', async () => {
+    const { port } = new URL(webhook.url);
+    let asked = () => {};
+    const begun = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    let answer = (_bytes: number) => {};
+    estimate = () => {
+      asked();
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    };
+    onTestFinished(() => {
+      estimate = () => Promise.resolve(4 * GiB);
+    });
+    const waiting = send('/mutate', review(false));
+    await begun;
+    const others = Array.from({ length: 300 }, () => connect(Number(port), '127.0.0.1'));
+    for (const socket of others) socket.on('error', () => {});
+    await Promise.race(others.map((socket) => once(socket, 'close')));
+    answer(4 * GiB);
+    expect((await waiting).status).toBe(200);
+    for (const socket of others) socket.destroy();
   });
 
   it('takes up a new certificate, and keeps the one that works where the new one is broken', async () => {

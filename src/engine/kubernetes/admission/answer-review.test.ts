@@ -40,12 +40,13 @@ function reviewOf(annotations: object, container: object = {}, metadata: object 
 
 const faults: unknown[] = [];
 async function ask(review: object, sharing: GpuSharing = 'hami', strict = false) {
-  const answer = await answerReview(readReview(review), {
+  const rules = {
     sharing,
     strict,
     estimate: ({ batch = 1 }) => Promise.resolve(batch * GiB),
-    fault: (error) => faults.push(error),
-  });
+    fault: (error: unknown) => faults.push(error),
+  };
+  const answer = await answerReview(readReview(review), rules, 10);
   const { response } = Object(answer);
   expect(response.uid).toBe('705ab4f5-6393-11e8-b7cc-42010a800002');
   const steps = response.patch && JSON.parse(Buffer.from(response.patch, 'base64').toString());
@@ -217,13 +218,17 @@ describe('an AdmissionReview', () => {
         const review = Object(reviewOf({}));
         const sent = { ...review, request: { ...review.request, object: pod } };
         const { response } = Object(
-          await answerReview(readReview(JSON.parse(JSON.stringify(sent))), {
-            sharing,
-            strict: false,
-            estimate: () =>
-              Promise.reject(new Failure({ kind: 'input', code: 'x', fact: 'x', next: 'x' })),
-            fault: (error) => faults.push(error),
-          }),
+          await answerReview(
+            readReview(JSON.parse(JSON.stringify(sent))),
+            {
+              sharing,
+              strict: false,
+              estimate: () =>
+                Promise.reject(new Failure({ kind: 'input', code: 'x', fact: 'x', next: 'x' })),
+              fault: (error) => faults.push(error),
+            },
+            10,
+          ),
         );
         expect(response.allowed).toBe(true);
       }),

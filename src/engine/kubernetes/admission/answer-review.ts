@@ -18,8 +18,8 @@ export interface AdmissionRules {
   readonly sharing: GpuSharing;
   /** Refuses annotated pods that cannot be understood, instead of letting them through unchanged. */
   readonly strict: boolean;
-  /** What a workload needs on each GPU. */
-  readonly estimate: (request: WorkloadRequest) => Promise<number>;
+  /** What a workload needs on each GPU; it fails where that takes longer than so many seconds. */
+  readonly estimate: (request: WorkloadRequest, waitSeconds: number) => Promise<number>;
   /** A fault of ours. */
   readonly fault: (error: unknown) => void;
 }
@@ -28,11 +28,15 @@ export interface AdmissionRules {
 const longestWarning = 250;
 
 /** The AdmissionReview that answers: the pod as it is, or with what its memory needs. */
-export async function answerReview(review: Review, rules: AdmissionRules): Promise<object> {
+export async function answerReview(
+  review: Review,
+  rules: AdmissionRules,
+  waitSeconds: number,
+): Promise<object> {
   const { uid, pod, namespace } = review;
   if (pod === undefined) return answer(uid, {});
   try {
-    const { steps, warnings } = await patchOf(pod, namespace, rules);
+    const { steps, warnings } = await patchOf(pod, namespace, rules, waitSeconds);
     return answer(uid, {
       ...(steps.length > 0 && {
         patchType: 'JSONPatch',
@@ -45,7 +49,7 @@ export async function answerReview(review: Review, rules: AdmissionRules): Promi
     const said =
       error instanceof Failure ? `${error.fact} ${error.next}` : 'An unexpected error in plimsoll.';
     if (!rules.strict) return answer(uid, { warnings: [`${said} The pod is unchanged.`] });
-    const code = error instanceof Failure ? 400 : 500;
+    const code = statusOf(error);
     return answer(uid, { allowed: false, status: { code, message: `plimsoll: ${said}` } });
   }
 }
@@ -54,16 +58,24 @@ async function patchOf(
   pod: JsonObject,
   namespace: string,
   rules: AdmissionRules,
+  waitSeconds: number,
 ): Promise<PodPatch> {
   const annotations = objectIn(objectIn(pod['metadata'])['annotations']);
   const text = annotations[estimateAnnotation];
   if (text === undefined) return { steps: [], warnings: [] };
   const asked = readEstimate(typeof text === 'string' ? text : JSON.stringify(text));
   const place = placeIn(pod);
-  const needBytes = asked.kind === 'stated' ? asked.bytes : await rules.estimate(asked.request);
+  const needBytes =
+    asked.kind === 'stated' ? asked.bytes : await rules.estimate(asked.request, waitSeconds);
   const basis = asked.kind === 'stated' ? 'stated' : 'estimated';
   const need = { gpus: place.gpus, needBytes, basis, namespace };
   return podPatch(pod, place, need, rules.sharing);
+}
+
+/** What passes by itself is none of the pod's faults. */
+function statusOf(error: unknown): number {
+  if (!(error instanceof Failure)) return 500;
+  return error.kind === 'interrupted' ? 503 : 400;
 }
 
 function answer(

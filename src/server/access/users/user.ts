@@ -24,15 +24,19 @@ export interface UserChange {
   readonly token?: { readonly id: string; readonly hash: string } | undefined;
 }
 
+/** Words that stand for others where a name is shown. */
+const takenNames: ReadonlyMap<string, string> = new Map([
+  [ownerName, `"${ownerName}" is who has the token of the server itself.`],
+  ['unknown', '"unknown" is who has no valid token, in the audit log.'],
+]);
+
 export function checkUserName(name: string): void {
-  if (/^[a-z0-9][a-z0-9._-]{0,31}$/i.test(name) && name !== ownerName) return;
+  const taken = takenNames.get(name);
+  if (/^[a-z0-9][a-z0-9._-]{0,31}$/i.test(name) && taken === undefined) return;
   throw new Failure({
     kind: 'input',
     code: 'bad-user-name',
-    fact:
-      name === ownerName
-        ? `"${ownerName}" is who has the token of the server itself.`
-        : `"${name.slice(0, 60)}" cannot be the name of a user.`,
+    fact: taken ?? `"${name.slice(0, 60)}" cannot be the name of a user.`,
     next: 'Use 1 to 32 letters, digits, dots, dashes and underscores, such as ada.',
   });
 }
