@@ -4,6 +4,7 @@ import type { Fleet } from '../../src/fleet/types.js';
 import { estimate } from '../../src/report/estimate-for-tests.js';
 import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';
+import { namesExample } from '../../src/server/routes/examples.js';
 import { systemClock } from '../../src/time/clock.js';
 import { openFakeDaemon } from '../../web/testing/fake-daemon.js';
 import { builtPage } from './built-page.js';
@@ -36,6 +37,9 @@ export function useFakeServer(options: {
       answers: {
         estimate: () => Promise.resolve({ ...estimate, gpu: findGpu('h200') }),
         plan: () => Promise.resolve({ ...plan, budget }),
+        estimateAssumptions: () => Promise.resolve({ seq: 2048, precision: 'bf16' }),
+        planAssumptions: () => Promise.resolve({ seq: 1024 }),
+        names: () => Promise.resolve(namesExample),
       },
       host: '127.0.0.1',
       port: 0,
