@@ -1,4 +1,3 @@
-import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { allGpus } from '../../estimate/cards/gpus.js';
 import { shippedCatalogue } from '../../model/names/catalogue.js';
 import { GiB } from '../../units/bytes.js';
@@ -7,10 +6,12 @@ import { preparePlan } from './answer-plan.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { servingAssumptions } from './serving/answer-serving.js';
 import { isServing } from './serving/serving-request.js';
-import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
-
-/** The value of each field that was left out, by the names of a request; what is open is absent. */
-export type Assumptions = Partial<WorkloadRequest>;
+import type {
+  Assumptions,
+  KnownNames,
+  PlanAnswerRequest,
+  WorkloadRequest,
+} from './workload-request.js';
 
 /**
  * The values that `answerEstimate` takes for what a request leaves out. It reads the model, and
@@ -42,8 +43,9 @@ export async function planAssumptions(
   // Nothing that is assumed depends on the budget.
   const { memoryBytes = GiB } = request;
   const prepared = await preparePlan({ ...request, memoryBytes }, machine);
-  const { mode, sequence, image } = prepared.request.wishes;
-  return openOnly(request, { mode, seq: sequence, image });
+  const { mode, sequence, image, keep = 'loss' } = prepared.request.wishes;
+  const training = mode === 'train' ? { keep } : {};
+  return openOnly(request, { mode, seq: sequence, image, ...training });
 }
 
 function openOnly(request: WorkloadRequest, all: Assumptions): Assumptions {
@@ -53,14 +55,6 @@ function openOnly(request: WorkloadRequest, all: Assumptions): Assumptions {
   return Object.fromEntries(
     Object.entries(all).filter(([field, value]) => value !== undefined && !asked.has(field)),
   );
-}
-
-/** What can be named in a request. */
-export interface KnownNames {
-  readonly models: readonly string[];
-  readonly gpus: readonly Pick<Gpu, 'name' | 'capacityBytes'>[];
-  /** The card of a request that names none, and whether this machine has it. */
-  readonly gpu: { readonly name: string; readonly isHere: boolean };
 }
 
 /** The models of the catalogue, and all cards. */
