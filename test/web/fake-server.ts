@@ -12,6 +12,13 @@ import { builtPage } from './built-page.js';
 /** Ten readings a second, as a real machine has them. */
 const everyMs = 100;
 
+/** A trace that does not end. */
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error('aborted')));
+  });
+}
+
 /** The real server and page over a daemon with nothing behind it: 8 GPUs and many jobs. */
 export function useFakeServer(options: {
   readonly jobs: number;
@@ -36,7 +43,10 @@ export function useFakeServer(options: {
       daemon,
       answers: {
         estimate: () => Promise.resolve({ ...estimate, gpu: findGpu('h200') }),
-        plan: () => Promise.resolve({ ...plan, budget }),
+        plan: ({ model, method }, signal) =>
+          model === 'slow' && method !== 'formula'
+            ? untilAborted(signal)
+            : Promise.resolve({ ...plan, budget }),
         estimateAssumptions: () => Promise.resolve({ seq: 2048, precision: 'bf16' }),
         planAssumptions: () => Promise.resolve({ seq: 1024 }),
         names: () => Promise.resolve(namesExample),
