@@ -3,7 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../time/clock.js';
 import { serverLimits } from './http/limits.js';
 import type { ServerOptions } from './open-server.js';
-import { errorOf, rawRequest, startTestServer, type TestServer } from './server-for-tests.js';
+import {
+  errorOf,
+  exampleAnswers,
+  rawRequest,
+  startTestServer,
+  type TestServer,
+} from './server-for-tests.js';
 
 const servers: TestServer[] = [];
 afterEach(async () => {
@@ -110,13 +116,17 @@ function wait(signal: AbortSignal | undefined): Promise<void> {
 describe('estimates and plans', () => {
   it('are what was asked for', async () => {
     const bodies: unknown[] = [];
+    const words: unknown[] = [];
     const server = await start({
       answers: {
-        async estimate(request) {
+        ...exampleAnswers,
+        async estimate(request, _, said) {
+          words.push(said);
           bodies.push(request);
           return { made: 'estimate' };
         },
-        async plan(request) {
+        async plan(request, _, said) {
+          words.push(said);
           bodies.push(request);
           return { made: 'plan' };
         },
@@ -131,6 +141,8 @@ describe('estimates and plans', () => {
       made: 'plan',
     });
     expect(bodies).toEqual([workload, asked]);
+    await server.send('POST', '/plan?words=form', asked);
+    expect(words).toEqual([undefined, undefined, 'form']);
     expect(await errorOf(server.send('POST', '/plan', { ...asked, memory: 5 }))).toBe(
       '400 unknown-field',
     );
@@ -138,7 +150,7 @@ describe('estimates and plans', () => {
 
   it('are made a few at a time, and stopped when no client waits for them', async () => {
     const { asked, make, untilAsked } = pending();
-    const server = await start({ answers: { estimate: make, plan: make } });
+    const server = await start({ answers: { ...exampleAnswers, estimate: make, plan: make } });
     const leave = new AbortController();
     const waiting = Array.from({ length: serverLimits.answersAtOnce }, (_, count) =>
       server.ask(count % 2 === 0 ? '/estimate' : '/plan', {

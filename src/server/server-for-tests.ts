@@ -3,7 +3,13 @@ import { z } from '@hono/zod-openapi';
 import { systemClock } from '../time/clock.js';
 import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { type OpenServer, openServer, type ServerOptions } from './open-server.js';
-import { estimateExample, planExample } from './routes/examples.js';
+import type { Answers } from './routes/answers.js';
+import {
+  assumptionsExample,
+  estimateExample,
+  namesExample,
+  planExample,
+} from './routes/examples.js';
 import { fleetExample } from './routes/fleet-routes.js';
 
 export interface TestServer extends OpenServer {
@@ -13,16 +19,22 @@ export interface TestServer extends OpenServer {
   send(method: string, path: string, body: unknown): Promise<Response>;
 }
 
+/** Each question gets the example of the document. */
+export const exampleAnswers: Answers = {
+  estimate: () => Promise.resolve(estimateExample),
+  plan: () => Promise.resolve(planExample),
+  estimateAssumptions: () => Promise.resolve(assumptionsExample.assumptions),
+  planAssumptions: () => Promise.resolve(assumptionsExample.assumptions),
+  names: () => Promise.resolve(namesExample),
+};
+
 /** A server that really listens, on a free port, over a daemon in memory. */
 export async function startTestServer(options: Partial<ServerOptions> = {}): Promise<TestServer> {
   const daemon = createFakeDaemon();
   const lines: string[] = [];
   const server = await openServer({
     daemon,
-    answers: {
-      estimate: () => Promise.resolve(estimateExample),
-      plan: () => Promise.resolve(planExample),
-    },
+    answers: exampleAnswers,
     host: '127.0.0.1',
     port: 0,
     fleet: () => Promise.resolve(fleetExample),

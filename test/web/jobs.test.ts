@@ -271,7 +271,9 @@ describe('jobs on the dashboard', needsChromium, () => {
     const problem = page.locator(`#${await command.getAttribute('aria-describedby')}`);
     expect(await problem.innerText()).toContain('no-such-program-here');
     await submit(page, { Command: `"${process.execPath}" wait.mjs`, Folder: 'here' });
-    await page.getByText('The field cwd is "here".').waitFor();
+    const folder = page.getByLabel('Folder', { exact: true });
+    await page.getByText('The server does not take this.').waitFor();
+    expect(await folder.getAttribute('aria-invalid')).toBe('true');
   });
 
   it('are still there after the server was killed, and the page finds back by itself', {
@@ -307,6 +309,11 @@ describe('jobs on the dashboard', needsChromium, () => {
     await page.getByLabel('Batch', { exact: true }).fill('4');
     await page.getByRole('button', { name: 'Estimate' }).click();
     await page.getByRole('alert').getByText('/nowhere/config.json').waitFor();
+    const seq = page.getByLabel('Tokens of a sequence');
+    await page.getByLabel('Model', { exact: true }).fill('gpt2');
+    await expect.poll(() => seq.getAttribute('placeholder')).toBe('1024');
+    const precision = page.getByLabel('Precision').locator('option').first();
+    expect(await precision.innerText()).toMatch(/^[a-z0-9-]+ \(default\)$/);
     const model = join(root, 'bench/truth/configs/gpt2.json');
     await page.getByLabel('Model', { exact: true }).fill(model);
     await page.getByLabel('Tokens of a sequence').fill('64');
@@ -335,6 +342,11 @@ describe('jobs on the dashboard', needsChromium, () => {
     // What was filled in is still there on the other page.
     await page.keyboard.press('Escape');
     await page.getByRole('link', { name: 'Plan', exact: true }).click();
+    await page.getByLabel('Card', { exact: true }).fill('');
+    await page.getByRole('button', { name: 'Plan' }).click();
+    const memory = page.locator('.field.wrong', { has: page.getByLabel('Memory') });
+    await memory.getByText('Give "Memory": 24GiB, or name the card with "Card".').waitFor();
+    await page.getByLabel('Card', { exact: true }).fill('4090');
     await page.getByLabel('Memory', { exact: true }).fill('1KiB');
     await page.getByRole('button', { name: 'Plan' }).click();
     await page.getByRole('heading', { name: /^Nothing fits into/ }).waitFor();

@@ -265,6 +265,43 @@ describe('the dashboard with 8 GPUs and 10,000 jobs', needsChromium, () => {
     },
   );
 
+  it('shows in a form what the server takes for empty fields, and offers names', {
+    tags: 'rest',
+  }, async () => {
+    const page = await open('#/estimate');
+    const seq = page.getByLabel('Tokens of a sequence');
+    const first = (label: string) => page.getByLabel(label).locator('option').first().innerText();
+    expect(await seq.getAttribute('placeholder')).toBe('from the model');
+    await page.getByLabel('Model', { exact: true }).fill('gpt2');
+    await expect.poll(() => seq.getAttribute('placeholder')).toBe('2048');
+    expect(await first('Precision')).toBe('bf16 (default)');
+    expect(await page.getByLabel('Card').getAttribute('placeholder')).toBe('NVIDIA H100');
+    expect(await page.locator('datalist option[value="openai-community/gpt2"]').count()).toBe(1);
+    await page.goto(`${server.url()}/#/plan`);
+    await expect.poll(() => seq.getAttribute('placeholder')).toBe('1024');
+    expect(await first('Precision')).toBe('chosen by the plan');
+    await page.goto(`${server.url()}/#/submit`);
+    await page.getByText('Estimate the memory from a model').click();
+    expect(await first('Precision')).toBe('default');
+    await page.getByLabel('Model', { exact: true }).fill('gpt2');
+    await expect.poll(() => first('Precision')).toBe('bf16 (default)');
+  });
+
+  it('shows that an answer takes long, an answer by formula meanwhile, and can be stopped', {
+    tags: 'rest',
+  }, async () => {
+    const page = await open('#/plan');
+    await page.getByLabel('Model', { exact: true }).fill('slow');
+    await page.getByRole('button', { name: 'Plan' }).click();
+    await page.getByRole('progressbar').waitFor();
+    await page.getByRole('heading', { name: /^It fits/ }).waitFor();
+    await page.getByText('The answer below is by formula.').waitFor();
+    expect(await audit(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByRole('progressbar').waitFor({ state: 'hidden' });
+    expect(await page.getByRole('button', { name: 'Plan' }).isEnabled()).toBe(true);
+  });
+
   it('says that a job or a page is not there', async () => {
     const page = await open('#/job/999999');
     const said = () => page.locator('.empty').innerText();

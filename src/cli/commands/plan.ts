@@ -302,8 +302,10 @@ async function planOfProgram(
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
-  const { gpu, notes } = await chosenGpu(given.gpu, machine);
-  const limits = { memory: given.memory, gpuNamed: given.gpu !== undefined };
+  const { memory } = given;
+  const { gpu, isHere, notes } = await chosenGpu(given.gpu, machine);
+  const gpuNamed = given.gpu !== undefined || (memory === undefined && isHere);
+  const limits = { memory, gpuNamed };
   const budget = budgetOf(limits, gpu, machine.wording);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);

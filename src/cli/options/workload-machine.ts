@@ -50,6 +50,7 @@ export const optionWording: RequestWording = {
   name: optionName,
   example: (field, value) => `${optionName(field)} ${shown(field, value)}`,
   anotherPython: 'name another with --python',
+  otherModels: 'give --parameters, or let --hub download its config.json',
 };
 
 function optionName(field: RequestField): string {

@@ -15,6 +15,8 @@ export interface FoundGpu {
 /** A card to estimate for, and why it is this one. */
 export interface ChosenGpu {
   readonly gpu: Gpu;
+  /** Whether this machine has it. */
+  readonly isHere: boolean;
   readonly notes: readonly string[];
 }
 
@@ -36,17 +38,20 @@ export function gpuAtHand(
   const usual = findGpu(tracedGpu, configured);
   if (first === undefined) {
     const note = `No GPU was found here, so this is for the ${usual.name}; another is named with ${wording.name('gpu')}.`;
-    return { gpu: usual, notes: [note] };
+    return { gpu: usual, isHere: false, notes: [note] };
   }
   const { id, name, totalBytes } = first;
   const gpu = inTable(name, totalBytes, configured);
-  if (gpu !== undefined) return { gpu, notes: [`This is for ${id}, which was found here.`] };
+  if (gpu !== undefined) {
+    return { gpu, isHere: true, notes: [`This is for ${id}, which was found here.`] };
+  }
   if (!isKnown(totalBytes)) {
     const note = `How much memory ${id} (${name}) has is unknown, so this is for the ${usual.name}.`;
-    return { gpu: usual, notes: [note] };
+    return { gpu: usual, isHere: false, notes: [note] };
   }
   const note = `${name}, found here as ${id}, is not in the table of cards: its capacity was read from it, its context is assumed.`;
-  return { gpu: findGpu(name, [{ name, capacityBytes: totalBytes }]), notes: [note] };
+  const read = findGpu(name, [{ name, capacityBytes: totalBytes }]);
+  return { gpu: read, isHere: true, notes: [note] };
 }
 
 /** Cards of one name come with different memory (a vGPU, MIG); what was read counts. */

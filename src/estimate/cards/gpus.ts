@@ -38,7 +38,7 @@ const someNames = 'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. ';
 export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu {
   const named = gpusNamed(name, configured);
   const [only, ...others] = named;
-  if (only === undefined) throw unknownGpu(name, [...configured.map(fromEntry), ...knownGpus]);
+  if (only === undefined) throw unknownGpu(name, allGpus(configured));
   if (others.length > 0) throw ambiguousGpu(name, named);
   return only;
 }
@@ -53,6 +53,11 @@ export function gpusNamed(name: string, configured: readonly GpuEntry[]): readon
   }
   if (wanted === '') return [];
   return [...own, ...knownGpus].filter((gpu) => namesOf(gpu).some(startsWith(wanted)));
+}
+
+/** All cards that `findGpu` knows, those of the configuration first. */
+export function allGpus(configured: readonly GpuEntry[] = []): readonly Gpu[] {
+  return [...configured.map(fromEntry), ...knownGpus];
 }
 
 function fromEntry(entry: GpuEntry): Gpu {
@@ -103,6 +108,7 @@ function unknownGpu(name: string, all: readonly Gpu[]): Failure {
     code: 'unknown-gpu',
     fact: `There is no GPU "${name.slice(0, longestName)}" in the table.`,
     next: `${meant === undefined ? someNames : `Did you mean "${meant}"? `}Add others with the key gpus of plimsoll.config.json.`,
+    field: 'gpu',
   });
 }
 
@@ -114,5 +120,6 @@ function ambiguousGpu(name: string, near: readonly Gpu[]): Failure {
     code: 'ambiguous-gpu',
     fact: `"${name}" may be ${shown.join(', ')}${more}.`,
     next: 'Name one of them.',
+    field: 'gpu',
   });
 }

@@ -23,6 +23,8 @@ export interface NamePlace extends HubAccess {
   readonly hub?: boolean | undefined;
   /** Looks nowhere else: caches and downloads may be of another user. */
   readonly catalogueOnly?: boolean | undefined;
+  /** How else a model can be given, for the error: `give --parameters`. */
+  readonly otherModels?: string | undefined;
 }
 
 /**
@@ -53,7 +55,7 @@ export async function findModel(name: string, place: NamePlace): Promise<NamedMo
   const model = shippedCatalogue().find(name);
   if (model !== undefined) return ofCatalogue(name, model, home);
   const parameters = parametersInName(name);
-  if (parameters === undefined) throw unknownModel(name);
+  if (parameters === undefined) throw unknownModel(name, place.otherModels);
   return { source: { kind: 'parameters', parameters }, notes: [notFoundNote(name)] };
 }
 
@@ -78,7 +80,7 @@ function notFoundNote(name: string): string {
   return `The model "${name}" is not known; only the number of parameters in its name was used.${hint}`;
 }
 
-function unknownModel(name: string): Failure {
+function unknownModel(name: string, otherModels: string | undefined): Failure {
   const meant = shippedCatalogue().nearest(name);
   return new Failure({
     kind: 'input',
@@ -86,8 +88,9 @@ function unknownModel(name: string): Failure {
     fact: `There is no file or folder "${name.slice(0, 200)}" here, and no known model of that name.`,
     next:
       meant === undefined
-        ? 'Name a folder with its config.json, or give --parameters, or let --hub download its config.json.'
-        : `Did you mean ${meant}? Otherwise give --parameters, or let --hub download its config.json.`,
+        ? `Name a folder with its config.json${otherModels === undefined ? '' : `, or ${otherModels}`}.`
+        : `Did you mean ${meant}? Otherwise ${otherModels ?? 'name a folder with its config.json'}.`,
+    field: 'model',
   });
 }
 

@@ -105,9 +105,10 @@ export async function preparePlan(
   if (read.source.kind === 'type') throw noRuleOfThumb();
   if (checked.accumulation !== undefined) throw chosenByPlan(wording);
   const { source, notes: found } = await findSource(read.source, machine);
-  const { gpu, notes } = await chosenGpu(named, machine);
+  const { gpu, isHere, notes } = await chosenGpu(named, machine);
   const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
-  const gpuNamed = named !== undefined;
+  // Without a budget a card of this machine is planned for as if it was named.
+  const gpuNamed = named !== undefined || (memory === undefined && isHere);
   const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
   const planned = await planRequest({ source, workload, gpu }, limits, machine);
   return {

@@ -8,9 +8,10 @@ import { Failure } from '../../failure.js';
 import { GiB } from '../../units/bytes.js';
 import { answerEstimate, prepareEstimate } from './answer-estimate.js';
 import { answerPlan } from './answer-plan.js';
+import { estimateAssumptions, knownNames, planAssumptions } from './assumptions.js';
 import type { AnswerMachine } from './machine.js';
 import { checkRequest } from './read-workload.js';
-import { fieldWording } from './wording.js';
+import { fieldWording, formWording } from './wording.js';
 
 const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
 const machine: AnswerMachine = {
@@ -20,6 +21,7 @@ const machine: AnswerMachine = {
   wording: fieldWording,
   gpusHere: async () => [{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 15 * GiB }],
 };
+const withoutGpu: AnswerMachine = { ...machine, gpusHere: async () => [] };
 const job = { model: gpt2, batch: 8, seq: 512, method: 'formula' };
 
 async function failure(asked: Promise<unknown>): Promise<Failure> {
@@ -155,6 +157,14 @@ describe('answerPlan', () => {
     expect(fits).toBe(false);
   });
 
+  it('plans for the card that is here, where neither memory nor a card is given', async () => {
+    const { budget, notes } = await answerPlan(job, machine);
+    expect(budget.capacityBytes).toBe(15 * GiB);
+    expect(notes).toContain('This is for gpu:0, which was found here.');
+    const more = await answerPlan({ ...job, memoryBytes: 40 * GiB }, machine);
+    expect(more.budget.memoryBytes).toBe(40 * GiB);
+  });
+
   it('says how to load weights that are rounded', async () => {
     const model = join(root, 'bench/truth/configs/llama-2-7b.json');
     const request = { model, mode: 'infer', batch: 1, seq: 1024, method: 'formula' };
@@ -174,8 +184,71 @@ describe('answerPlan', () => {
     [{ type: 'cnn', size: 'small', memoryBytes: GiB }, 'A plan needs more than a type and a size'],
     [{ script: '/a.py', memoryBytes: GiB, batch: 2 }, '"batch" does not reach the script'],
   ])('refuses %j', async (request, fact) => {
-    const error = await failure(answerPlan(Object(request), machine));
+    const error = await failure(answerPlan(Object(request), withoutGpu));
     expect(error.fact).toContain(fact);
+  });
+});
+
+describe('what is taken for what was left out', () => {
+  const open = { model: gpt2, method: 'formula' };
+  it('is what the estimate takes, by the names of a request', async () => {
+    const assumed = await estimateAssumptions(open, machine);
+    expect(assumed).toMatchObject({ mode: 'train', batch: 1, seq: 1024, gpu: 'Tesla T4' });
+    const [one, other] = await Promise.all([
+      answerEstimate(open, machine),
+      answerEstimate({ ...open, ...assumed }, machine),
+    ]);
+    expect(other.peak).toEqual(one.peak);
+    expect(await estimateAssumptions({ ...open, seq: 64 }, machine)).not.toHaveProperty('seq');
+  });
+
+  it('is of a plan only what the plan does not choose, with no budget', async () => {
+    expect(await planAssumptions(open, withoutGpu)).toEqual({
+      ...{ mode: 'train', seq: 1024, keep: 'loss' },
+    });
+  });
+
+  it('is of a server of requests what follows from its model', async () => {
+    const assumed = await estimateAssumptions({ mode: 'serve', model: gpt2 }, machine);
+    expect(assumed).toMatchObject({ engine: 'vllm', maxModelLen: 1024, gpuMemoryUtilization: 0.9 });
+  });
+
+  it('is refused as the estimate is', async () => {
+    const error = await failure(estimateAssumptions({ model: '/nowhere' }, machine));
+    expect(error.code).toBe('no-file');
+  });
+
+  it('lists the names of models and cards, and the card of a request that names none', async () => {
+    const { models, gpus, gpu } = await knownNames(machine);
+    expect(models).toContain('openai-community/gpt2');
+    expect(gpus).toContainEqual(expect.objectContaining({ name: 'NVIDIA H200' }));
+    expect(gpu).toEqual({ name: 'Tesla T4', isHere: true });
+    expect((await knownNames(withoutGpu)).gpu).toEqual({ name: 'NVIDIA H200', isHere: false });
+  });
+});
+
+describe('errors and notes for those who fill in a form', () => {
+  const form: AnswerMachine = { ...withoutGpu, wording: formWording };
+  const withParallel = { ...job, parallel: 'fsdp2', gpus: 1 };
+  it.each([
+    ['plan', job, 'Give "Memory": 24GiB, or name the card with "Card".', 'memoryBytes'],
+    ['estimate', { ...job, model: 'nothere' }, 'Name a folder with its config.json.', 'model'],
+    ['estimate', { ...job, gpu: 'nothere' }, 'Known are h200, h100,', 'gpu'],
+    ['estimate', withParallel, 'Say how many, such as "Devices": 8.', undefined],
+    ['plan', { ...job, memoryBytes: GiB, quantization: 'cpu', mode: 'train' }, '', undefined],
+  ] as const)('a %s of %j', async (kind, request, next, field) => {
+    const asked = kind === 'plan' ? answerPlan(request, form) : answerEstimate(request, form);
+    const error = await failure(asked);
+    expect(error.next).toContain(next);
+    expect(error.field).toBe(field);
+    expect(error.message).not.toMatch(/--[a-z]|"[a-z]\w*":|JSON/);
+  });
+
+  it('name no field of a request, and no option', async () => {
+    const { notes } = await answerEstimate({ model: gpt2, method: 'formula' }, form);
+    expect(notes.join('\n')).toContain('No "Tokens of a sequence" was given: 1024 is assumed');
+    expect(notes.join('\n')).toContain('"Kept until the next step": outputs');
+    expect(notes.join('\n')).not.toMatch(/--[a-z]|"[a-z]\w*":|"(?:seq|batch|gpu)"/);
   });
 });
 

@@ -16,7 +16,8 @@ export async function findSource(
   machine: AnswerMachine,
 ): Promise<{ readonly source: ModelSource; readonly notes: readonly string[] }> {
   if (named.kind !== 'name') return { source: named, notes: [] };
-  return findModel(named.name, { ...machine, catalogueOnly: named.catalogueOnly });
+  const { otherModels } = machine.wording;
+  return findModel(named.name, { ...machine, catalogueOnly: named.catalogueOnly, otherModels });
 }
 
 /** What was read of the model; undefined where nothing but a run tells. */

@@ -22,6 +22,6 @@ export async function chosenGpu(
   named: string | undefined,
   { gpusHere, gpus = [], wording }: AnswerMachine,
 ): Promise<ChosenGpu> {
-  if (named !== undefined) return { gpu: findGpu(named, gpus), notes: [] };
+  if (named !== undefined) return { gpu: findGpu(named, gpus), isHere: false, notes: [] };
   return gpuAtHand(await gpusHere(), gpus, wording);
 }

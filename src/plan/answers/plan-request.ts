@@ -154,6 +154,7 @@ export function budgetOf(
       code: 'bad-usage',
       fact: 'The memory budget is missing.',
       next: `Give ${example('memoryBytes', 24 * GiB)}, or name the card with ${name('gpu')}.`,
+      field: 'memoryBytes',
     });
   }
   const memoryBytes = Math.min(memory ?? room, gpuNamed ? room : Number.POSITIVE_INFINITY);

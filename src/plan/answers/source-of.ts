@@ -98,9 +98,10 @@ function absolute(path: string, field: RequestField, name: RequestWording['name'
   throw badUsage(
     `${name(field)} is "${path.slice(0, 100)}", which is not an absolute path.`,
     'Write it from the root on.',
+    field,
   );
 }
 
-function badUsage(fact: string, next: string): Failure {
-  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+function badUsage(fact: string, next: string, field?: RequestField): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next, field });
 }

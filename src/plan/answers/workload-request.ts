@@ -55,3 +55,14 @@ export interface PlanAnswerRequest extends WorkloadRequest {
   readonly maxBatch?: boolean | undefined;
   readonly zero?: number | undefined;
 }
+
+/** The value of each field that was left out, by the names of a request; what is open is absent. */
+export type Assumptions = Partial<WorkloadRequest>;
+
+/** What can be named in a request. */
+export interface KnownNames {
+  readonly models: readonly string[];
+  readonly gpus: readonly { readonly name: string; readonly capacityBytes: number }[];
+  /** The card of a request that names none, and whether this machine has it. */
+  readonly gpu: { readonly name: string; readonly isHere: boolean };
+}

@@ -1,18 +1,40 @@
+import { z } from '@hono/zod-openapi';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Identity } from '../access/identity.js';
 import { closing, tooManyAnswers } from '../errors/refusals.js';
 import { serverLimits } from '../http/limits.js';
 import {
+  assumptionsSchema,
   estimateSchema,
+  namesSchema,
   planRequestSchema,
   planSchema,
   workloadRequestSchema,
 } from '../schemas/workload.js';
-import { type Answers, jsonAnswer, jsonContent, nothing } from './answers.js';
-import { estimateExample, planExample, planRequestExample, workloadExample } from './examples.js';
+import { type Answers, answerWords, jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
+import {
+  assumptionsExample,
+  estimateExample,
+  namesExample,
+  planExample,
+  planRequestExample,
+  workloadExample,
+} from './examples.js';
 import { type Answer, type Call, type Operation, operation } from './operation.js';
 
 const tag = 'answers';
+
+const asked = z.strictObject({
+  words: z.enum(answerWords).optional().openapi({
+    description:
+      'How errors and notes name what was asked for: as the request does, or as the forms of the dashboard.',
+    example: 'request',
+  }),
+});
+
+const assumed = {
+  200: jsonContent(assumptionsSchema, 'The assumptions.', assumptionsExample),
+};
 
 /** What of a workload the server reads for a client; throws where it reads nothing of it. */
 export type ReadableFor = <T extends WorkloadRequest>(identity: Identity, workload: T) => T;
@@ -48,13 +70,13 @@ export function answerOperations(
       summary: 'What a workload will need',
       description: 'As "plimsoll estimate --json". It may take many seconds.',
       params: nothing,
-      query: nothing,
+      query: asked,
       body: { schema: workloadRequestSchema, example: workloadExample },
       answers: { 200: jsonContent(estimateSchema, 'The estimate.', estimateExample) },
       errors: [422, 501, 503],
-      handle({ body }, call) {
-        const asked = readable(call.who.identity, body);
-        return make(call, (signal) => answers.estimate(asked, signal));
+      handle({ body, query: { words } }, call) {
+        const request = readable(call.who.identity, body);
+        return make(call, (signal) => answers.estimate(request, signal, words));
       },
     }),
     operation({
@@ -66,15 +88,69 @@ export function answerOperations(
       summary: 'Settings that make a workload fit',
       description: 'As "plimsoll plan --json". It may take many seconds.',
       params: nothing,
-      query: nothing,
+      query: asked,
       body: { schema: planRequestSchema, example: planRequestExample },
       answers: {
         200: jsonContent(planSchema, 'The plan; "fits" says whether there is one.', planExample),
       },
       errors: [422, 501, 503],
+      handle({ body, query: { words } }, call) {
+        const request = readable(call.who.identity, body);
+        return make(call, (signal) => answers.plan(request, signal, words));
+      },
+    }),
+    operation({
+      method: 'post',
+      path: '/estimate/assumptions',
+      id: 'estimateAssumptions',
+      tag,
+      needs: 'work',
+      summary: 'What an estimate takes for what a request leaves out',
+      description: 'It reads the model, and estimates nothing.',
+      params: nothing,
+      query: nothing,
+      body: { schema: workloadRequestSchema, example: workloadExample },
+      answers: assumed,
+      errors: [422, 501, 503],
       handle({ body }, call) {
-        const asked = readable(call.who.identity, body);
-        return make(call, (signal) => answers.plan(asked, signal));
+        const request = readable(call.who.identity, body);
+        return make(call, async (signal) => ({
+          assumptions: await answers.estimateAssumptions(request, signal),
+        }));
+      },
+    }),
+    operation({
+      method: 'post',
+      path: '/plan/assumptions',
+      id: 'planAssumptions',
+      tag,
+      needs: 'work',
+      summary: 'What a plan takes for what a request leaves out',
+      description: 'It reads the model, and plans nothing. What the plan chooses is absent.',
+      params: nothing,
+      query: nothing,
+      body: { schema: planRequestSchema, example: planRequestExample },
+      answers: assumed,
+      errors: [422, 501, 503],
+      handle({ body }, call) {
+        const request = readable(call.who.identity, body);
+        return make(call, async (signal) => ({
+          assumptions: await answers.planAssumptions(request, signal),
+        }));
+      },
+    }),
+    operation({
+      method: 'get',
+      path: '/names',
+      id: 'names',
+      tag,
+      summary: 'Models and cards that a request can name',
+      params: nothing,
+      query: nothing,
+      body: noBody,
+      answers: { 200: jsonContent(namesSchema, 'The names.', namesExample) },
+      async handle() {
+        return jsonAnswer(await answers.names());
       },
     }),
   ];

@@ -10,10 +10,19 @@ interface PlanAsked extends WorkloadRequest {
   readonly maxBatch?: boolean | undefined;
 }
 
+/** How errors and notes name what was asked for: as a request does, or as the forms of the dashboard. */
+export const answerWords = ['request', 'form'] as const;
+export type AnswerWords = (typeof answerWords)[number];
+
 /** Who makes estimates and plans: what `plimsoll estimate --json` and `plan --json` answer. */
 export interface Answers {
-  estimate(request: WorkloadRequest, signal: AbortSignal): Promise<object>;
-  plan(request: PlanAsked, signal: AbortSignal): Promise<object>;
+  estimate(request: WorkloadRequest, signal: AbortSignal, words?: AnswerWords): Promise<object>;
+  plan(request: PlanAsked, signal: AbortSignal, words?: AnswerWords): Promise<object>;
+  /** The values that are taken for what a request leaves out. */
+  estimateAssumptions(request: WorkloadRequest, signal: AbortSignal): Promise<object>;
+  planAssumptions(request: PlanAsked, signal: AbortSignal): Promise<object>;
+  /** The models and cards that a request can name. */
+  names(): Promise<object>;
 }
 
 /** Of a route that takes nothing: whatever stands there is a mistake worth telling. */

@@ -142,6 +142,16 @@ export const estimateExample = {
   notes: [],
 };
 
+export const assumptionsExample = {
+  assumptions: { batch: 1, optimizer: 'adamw', checkpointing: false, gpu: 'NVIDIA H100' },
+} as const;
+
+export const namesExample = {
+  models: ['meta-llama/Meta-Llama-3-8B', 'openai-community/gpt2'],
+  gpus: [{ name: 'NVIDIA H100', capacityBytes: 80 * gib }],
+  gpu: { name: 'NVIDIA H100', isHere: true },
+};
+
 export const planExample = {
   fits: true,
   settings: { batch: 32, accumulation: 1, checkpointing: false, precision: 'amp-bf16' },

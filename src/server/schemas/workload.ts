@@ -147,6 +147,22 @@ export const estimateSchema = z
   })
   .openapi('Estimate', { description: 'All figures are estimated.' });
 
+/** By the names of a request; what the request has, and what is open, is absent. */
+export const assumptionsSchema = z
+  .object({ ...version, assumptions: z.object(workloadFields) })
+  .openapi('Assumptions');
+
+export const namesSchema = z
+  .object({
+    ...version,
+    models: z.array(z.string()).openapi({ description: 'The models of the catalogue.' }),
+    gpus: z.array(z.object({ name: z.string(), capacityBytes: z.int() })),
+    gpu: z.object({ name: z.string(), isHere: z.boolean() }).openapi({
+      description: 'The card of a request that names none, and whether this machine has it.',
+    }),
+  })
+  .openapi('Names');
+
 /** What `plimsoll plan --json` answers; more may stand beside it. */
 export const planSchema = z
   .looseObject({

@@ -164,7 +164,8 @@ async function daemonOf(
       loadLine: settings.loadLinePercent / 100,
       policy,
       quotaOf: quotasFrom(users),
-      estimate: (...asked) => answers.estimate(...asked),
+      estimate: (request, signal, withLimit) =>
+        answers.estimate(request, signal, 'request', withLimit),
       estimatesAtOnce: estimatesAtOnce(await estimatingHost(discovery)),
       plan: (...asked) => answers.planWithin(...asked),
       estimateProgram: ({ folder: start = folder, variables, account, ...job }, ...rest) => {

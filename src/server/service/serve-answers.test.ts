@@ -139,7 +139,8 @@ describe('estimates of a server', () => {
       turns += 1;
       return work();
     };
-    const ask = (batch: number) => answers.estimate({ ...workload(), batch }, never, withLimit);
+    const ask = (batch: number) =>
+      answers.estimate({ ...workload(), batch }, never, 'request', withLimit);
     await Promise.all([ask(1), ask(1), ask(1), ask(2)]);
     await ask(1);
     expect(turns).toBe(2);

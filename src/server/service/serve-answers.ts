@@ -24,28 +24,36 @@ import {
   preparePlan,
   preparePlanWithin,
 } from '../../plan/answers/answer-plan.js';
+import {
+  estimateAssumptions,
+  knownNames,
+  planAssumptions,
+} from '../../plan/answers/assumptions.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { answerServing } from '../../plan/answers/serving/answer-serving.js';
 import { isServing } from '../../plan/answers/serving/serving-request.js';
-import { fieldWording } from '../../plan/answers/wording.js';
+import { fieldWording, formWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
 import type { Account } from '../../run/account.js';
 import { accountPlace } from '../../run/launch/account-place.js';
+import type { Answers, AnswerWords } from '../routes/answers.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whichever of them
  * asks; what must be made waits for its turn where there is one.
  */
-export interface ServeAnswers {
+export interface ServeAnswers extends Answers {
   estimate(
     request: WorkloadRequest,
     signal: AbortSignal,
+    words?: AnswerWords,
     withLimit?: ConcurrencyLimit,
   ): Promise<Estimate>;
   plan(
     request: PlanAnswerRequest,
     signal: AbortSignal,
+    words?: AnswerWords,
     withLimit?: ConcurrencyLimit,
   ): Promise<PlanDocument>;
   /** Settings with which a job fits a device, of those that it can be told. */
@@ -94,6 +102,8 @@ export function serveAnswers(
     work,
     wording: fieldWording,
   };
+  const inForms: AnswerMachine = { ...machine, wording: formWording };
+  const speaking = (words: AnswerWords) => (words === 'form' ? inForms : machine);
   const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
@@ -127,27 +137,33 @@ export function serveAnswers(
       if (account !== undefined) return turnOf(account)(() => make(signal));
       return programs({ key: () => programKey(asked, gpu), make }, signal);
     },
-    estimate: (request, signal, withLimit = atOnce) => {
+    estimate: (request, signal, words = 'request', withLimit = atOnce) => {
+      const place = speaking(words);
       if (isServing(request)) {
-        return withLimit(() => answerServing(request, { ...machine, signal }));
+        return withLimit(() => answerServing(request, { ...place, signal }));
       }
       return estimates(
         {
-          key: async () => answerKey(await prepareEstimate(request, machine), machine),
-          make: (ending) =>
-            withLimit(() => answerEstimate(request, { ...machine, signal: ending })),
+          key: async () =>
+            answerKey({ ...(await prepareEstimate(request, place)), words }, machine),
+          make: (ending) => withLimit(() => answerEstimate(request, { ...place, signal: ending })),
         },
         signal,
       );
     },
-    plan: (request, signal, withLimit = atOnce) =>
-      plans(
+    plan: (request, signal, words = 'request', withLimit = atOnce) => {
+      const place = speaking(words);
+      return plans(
         {
-          key: async () => answerKey(await preparePlan(request, machine), machine),
-          make: (ending) => withLimit(() => answerPlan(request, { ...machine, signal: ending })),
+          key: async () => answerKey({ ...(await preparePlan(request, place)), words }, machine),
+          make: (ending) => withLimit(() => answerPlan(request, { ...place, signal: ending })),
         },
         signal,
-      ),
+      );
+    },
+    estimateAssumptions: (request, signal) => estimateAssumptions(request, { ...inForms, signal }),
+    planAssumptions: (request, signal) => planAssumptions(request, { ...inForms, signal }),
+    names: () => knownNames(machine),
     planWithin: (request, within, signal, withLimit = atOnce) =>
       plansWithin(
         {

@@ -1,5 +1,6 @@
 import { refusalOf } from './refusal.js';
 import type {
+  Assumptions,
   DeviceHistory,
   DeviceView,
   Fleet,
@@ -8,6 +9,7 @@ import type {
   JobState,
   JobSummary,
   JobView,
+  KnownNames,
 } from './types.js';
 
 /** Relative to the page, so that it also works below a path of a proxy. */
@@ -123,8 +125,32 @@ export function cancelJob(id: string): Promise<JobView> {
   return ask(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
 }
 
-export function postQuestion<T>(path: 'estimate' | 'plan', body: object): Promise<T> {
-  return ask(path, sending('POST', body));
+/** Errors and notes of the answer name the fields of the forms. */
+export function postQuestion<T>(
+  path: 'estimate' | 'plan',
+  body: object,
+  signal: AbortSignal,
+): Promise<T> {
+  return ask(`${path}?words=form`, { ...sending('POST', body), signal });
+}
+
+/** The values that the server takes for what a question leaves out. */
+export async function fetchAssumptions(
+  path: 'estimate' | 'plan',
+  body: object,
+  signal: AbortSignal,
+): Promise<Assumptions> {
+  const address = `${path}/assumptions`;
+  const found = await ask<{ readonly assumptions: Assumptions }>(address, {
+    ...sending('POST', body),
+    signal,
+  });
+  return found.assumptions;
+}
+
+/** The models and cards that the server knows. */
+export function fetchNames(): Promise<KnownNames> {
+  return ask('names');
 }
 
 /** Who the server takes this browser for. */

@@ -28,7 +28,11 @@ export type {
   JobView,
 } from '../../../src/jobs/daemon/types.js';
 export type { JobState } from '../../../src/jobs/types.js';
-export type { WorkloadRequest } from '../../../src/plan/answers/workload-request.js';
+export type {
+  Assumptions,
+  KnownNames,
+  WorkloadRequest,
+} from '../../../src/plan/answers/workload-request.js';
 export type { Attempt, ClimbedRung } from '../../../src/run/types.js';
 export type { Provenance } from '../../../src/units/known.js';
 export type { Alert, Forecast } from '../../../src/watch/types.js';

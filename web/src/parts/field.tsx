@@ -47,6 +47,13 @@ function described(id: string, { hint, problem }: FieldProps): string | undefine
 
 type TypedProps = FieldProps & { readonly placeholder?: string };
 
+/** Moves to the first field with a problem, after the fields were drawn with their problems. */
+export function focusWrong(): void {
+  requestAnimationFrame(() => {
+    document.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  });
+}
+
 /** What a field that is typed into has, on one line or on several. */
 function typed(id: string, props: TypedProps) {
   return {
@@ -62,15 +69,31 @@ function typed(id: string, props: TypedProps) {
   } as const;
 }
 
-export function TextField(props: TypedProps & { numeric?: boolean }) {
+export function TextField(
+  props: TypedProps & {
+    numeric?: boolean;
+    /** Values that are offered while one types. */
+    suggestions?: readonly (readonly [value: string, label: string])[];
+  },
+) {
   const id = useId();
+  const { numeric = false, suggestions = [] } = props;
+  const list = `${id}-list`;
   return (
     <Frame id={id} {...props}>
       <input
         type="text"
-        inputMode={props.numeric === true ? 'numeric' : 'text'}
+        inputMode={numeric ? 'numeric' : 'text'}
+        {...(suggestions.length > 0 && { list })}
         {...typed(id, props)}
       />
+      {suggestions.length > 0 && (
+        <datalist id={list}>
+          {suggestions.map(([value, label]) => (
+            <option key={value} value={value} label={label} />
+          ))}
+        </datalist>
+      )}
     </Frame>
   );
 }

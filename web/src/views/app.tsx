@@ -6,12 +6,13 @@ import { CancelDialog } from '../parts/cancel-dialog.js';
 import { useNow } from '../parts/clock.js';
 import { Emblem } from '../parts/emblem.js';
 import { Empty } from '../parts/empty.js';
-import { AreaField, TextField } from '../parts/field.js';
+import { AreaField, focusWrong, TextField } from '../parts/field.js';
 import { HelpSheet } from '../parts/help-sheet.js';
 import { RefusalNote } from '../parts/refusal-note.js';
 import { TopBar } from '../parts/top-bar.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
-import type { Problems } from '../state/forms/form-values.js';
+import { useAssumptions } from '../state/forms/assumed.js';
+import { inFormWords, type Problems, problemWords } from '../state/forms/form-values.js';
 import {
   draftLike,
   emptySubmit,
@@ -19,6 +20,7 @@ import {
   readSubmit,
   type SubmitDraft,
   type SubmitField,
+  workloadOfDraft,
 } from '../state/forms/submit-draft.js';
 import { connect, connection, news } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
@@ -212,6 +214,7 @@ function SubmitForm({ like }: { like: string | undefined }) {
     fetchJobRequest(like).then(fill, (error: unknown) => setRefusal(asRefusal(error)));
   }, [like]);
 
+  const assumed = useAssumptions('estimate', workloadOfDraft(draft));
   const set = (field: SubmitField, value: string): void => {
     setDraft((before) => ({ ...before, [field]: value }));
     setProblems((before) => ({ ...before, [field]: undefined }));
@@ -234,9 +237,9 @@ function SubmitForm({ like }: { like: string | undefined }) {
     } catch (error) {
       const said = asRefusal(error);
       const field = fieldOf(said);
-      if (field === undefined) setRefusal(said);
+      if (field === undefined) setRefusal(inFormWords(said));
       else {
-        setProblems({ [field]: `${said.fact} ${said.next}` });
+        setProblems({ [field]: problemWords(said) });
         focusWrong();
       }
     } finally {
@@ -260,13 +263,13 @@ function SubmitForm({ like }: { like: string | undefined }) {
         <TextField
           {...bind('memory')}
           label="Memory"
-          placeholder="6GiB"
+          placeholder="such as 6GiB"
           hint="What it takes of each device. Left out: estimated, or as measured before"
         />
         <TextField
           {...bind('batch')}
           label="Batch"
-          placeholder="32"
+          placeholder="such as 32"
           numeric
           hint="For {batch_size}, and for the estimate"
         />
@@ -304,7 +307,7 @@ function SubmitForm({ like }: { like: string | undefined }) {
           label="Variables"
           rows={3}
           wide
-          placeholder="WANDB_MODE=offline"
+          placeholder="such as WANDB_MODE=offline"
           hint="One NAME=value a line"
         />
       </details>
@@ -314,7 +317,7 @@ function SubmitForm({ like }: { like: string | undefined }) {
           draft={draft}
           problems={problems}
           set={set}
-          open="as usual"
+          assumed={assumed}
           hasBatch={false}
         />
       </details>
@@ -329,11 +332,4 @@ function SubmitForm({ like }: { like: string | undefined }) {
       </div>
     </form>
   );
-}
-
-/** After the fields were drawn with their problems. */
-function focusWrong(): void {
-  requestAnimationFrame(() => {
-    document.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-  });
 }

@@ -11,6 +11,8 @@ import { type PythonPlace, pythonPackages } from './python-packages.js';
 export interface PreparedAnswer {
   readonly source: ModelSource;
   readonly method: EstimateMethod;
+  /** How its notes name the fields of a request. */
+  readonly words?: string | undefined;
 }
 
 /** The largest models come in a few hundred; looking at more could take longer than a trace. */

@@ -49,25 +49,46 @@ export async function answerServing(
   return { ...found, gpu: cardOfEstimate(gpu), notes: [...notes, ...found.notes] };
 }
 
-function serving(asked: ServeAsked, { model, config }: ReadSource, gpu: Gpu) {
-  const { description, weights } = model;
-  const known = writerOf(description);
-  const precision = asked.precision ?? (known.dtype === 'float16' ? 'fp16' : 'bf16');
-  const isGguf = weights?.format === 'gguf';
-  return serveEstimate(
-    known,
-    weights,
-    {
-      engine: asked.engine ?? (isGguf ? 'llama.cpp' : 'vllm'),
-      maxModelLen: asked.maxModelLen ?? longest(known),
-      utilization: asked.utilization ?? usualUtilization,
-      precision,
-      cacheType:
-        asked.kvPrecision ?? (config === undefined ? undefined : cacheTypeIn(config)) ?? precision,
-      quantization: asked.quantization,
-    },
-    gpu,
+/** The values that both modes take for what a request leaves out. */
+export async function servingAssumptions(
+  request: WorkloadRequest,
+  machine: AnswerMachine,
+): Promise<Partial<WorkloadRequest>> {
+  const asked = readServing(request, machine.wording);
+  const { gpu } = await chosenGpu(asked.gpu, machine);
+  if (asked.mode === 'generate') {
+    return { beams: asked.beams, precision: asked.precision, gpu: gpu.name };
+  }
+  const { work = inThisThread, signal } = machine;
+  const { utilization, cacheType, engine, maxModelLen, precision } = filled(
+    asked,
+    await work({ kind: 'read', path: asked.model }, signal),
   );
+  return {
+    ...{ engine, maxModelLen, precision, gpu: gpu.name, kvPrecision: cacheType },
+    gpuMemoryUtilization: utilization,
+  };
+}
+
+function serving(asked: ServeAsked, read: ReadSource, gpu: Gpu) {
+  const { description, weights } = read.model;
+  return serveEstimate(writerOf(description), weights, filled(asked, read), gpu);
+}
+
+/** What a server is asked for, and what follows from the model. */
+function filled(asked: ServeAsked, { model, config }: ReadSource) {
+  const known = writerOf(model.description);
+  const precision = asked.precision ?? (known.dtype === 'float16' ? 'fp16' : 'bf16');
+  const isGguf = model.weights?.format === 'gguf';
+  return {
+    engine: asked.engine ?? (isGguf ? 'llama.cpp' : 'vllm'),
+    maxModelLen: asked.maxModelLen ?? longest(known),
+    utilization: asked.utilization ?? usualUtilization,
+    precision,
+    cacheType:
+      asked.kvPrecision ?? (config === undefined ? undefined : cacheTypeIn(config)) ?? precision,
+    quantization: asked.quantization,
+  } as const;
 }
 
 /** Traced as a program where it can be; calculated where Python or its packages are missing. */

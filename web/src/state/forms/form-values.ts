@@ -1,11 +1,38 @@
 import { Failure } from '../../../../src/failure.js';
 import { parseBytes } from '../../../../src/units/bytes.js';
 import { parseSeconds } from '../../../../src/units/durations.js';
+import { Refusal } from '../../api/refusal.js';
 
 /** What stands in the fields of a form, as it was typed. */
 export type Draft<K extends string> = Readonly<Record<K, string>>;
 /** What is wrong, by field. */
 export type Problems<K extends string> = Partial<Record<K, string>>;
+
+/** Next steps in the words of a form, where those of the server name an option or a field of a request. */
+const nextInForm: Readonly<Record<string, string>> = {
+  'no-such-program': 'Check its name, and the PATH of the server.',
+  'no-such-folder': 'Name another folder, or leave the field empty.',
+  'trace-not-limited': 'Fill in Memory.',
+  'trace-not-started': 'Fill in Memory.',
+  'trace-too-large': 'Fill in Memory.',
+};
+
+/** A refusal in the words of a form, for the field that it is about. */
+export function problemWords({
+  code,
+  fact,
+  next,
+}: Pick<Refusal, 'code' | 'fact' | 'next'>): string {
+  // Its fact names the field as a request does, and here it stands below that field.
+  if (code === 'bad-field') return `The server does not take this. ${next}`;
+  return `${fact} ${nextInForm[code] ?? next}`;
+}
+
+/** The same for a refusal that is about no field. */
+export function inFormWords(refusal: Refusal): Refusal {
+  const { status, code, fact, next, field } = refusal;
+  return new Refusal(status, { code, fact, next: nextInForm[code] ?? next, field });
+}
 
 /** Reads fields one by one, and gathers what is wrong with them. An empty field is `undefined`. */
 export class FieldReader<K extends string> {

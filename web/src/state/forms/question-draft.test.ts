@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { emptyQuestion, readQuestion } from './question-draft.js';
+import { emptyQuestion, openQuestion, questionFieldOf, readQuestion } from './question-draft.js';
 
 const asked = { ...emptyQuestion, model: '/m', memory: '8GiB', batch: '4', maxBatch: 'yes' };
 
@@ -19,11 +19,23 @@ describe('a question about a model', () => {
     });
   });
 
-  it('needs a model, and for an estimate a batch', () => {
-    expect(readQuestion(emptyQuestion, 'plan')).toEqual({ problems: { model: 'Name a model.' } });
-    expect(readQuestion({ ...emptyQuestion, model: '/m' }, 'estimate')).toHaveProperty(
-      'problems.batch',
-    );
+  it.each(['plan', 'estimate'] as const)('needs a model and nothing else: %s', (kind) => {
+    expect(readQuestion(emptyQuestion, kind)).toEqual({ problems: { model: 'Name a model.' } });
+    expect(openQuestion(emptyQuestion, kind)).toBeUndefined();
+    const question = { model: '/m', mode: 'train' };
+    expect(readQuestion({ ...emptyQuestion, model: '/m' }, kind)).toEqual({ question });
+    expect(openQuestion({ ...emptyQuestion, model: '/m' }, kind)).toEqual(question);
+  });
+
+  it.each([
+    ['memoryBytes', 'memory'],
+    ['gpu', 'gpu'],
+    ['maxModelLen', 'maxModelLen'],
+    ['parallel', undefined],
+    ['toString', undefined],
+    [undefined, undefined],
+  ])('shows a refusal about %s at %s', (field, shown) => {
+    expect(questionFieldOf({ field })).toBe(shown);
   });
 
   it('asks what the mode of an estimate is about, and nothing else that was typed', () => {

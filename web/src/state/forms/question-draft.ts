@@ -1,3 +1,4 @@
+import type { Refusal } from '../../api/refusal.js';
 import type { WorkloadRequest } from '../../api/types.js';
 import { type Draft, FieldReader, onlySet, type Problems } from './form-values.js';
 import { emptyWorkload, readWorkload, type WorkloadField } from './workload-draft.js';
@@ -27,6 +28,12 @@ export const emptyQuestion: QuestionDraft = {
   gpus: '',
   maxBatch: '',
 };
+
+const questionFields = keysOf(emptyQuestion);
+
+function keysOf<K extends string>(draft: Draft<K>): readonly K[] {
+  return Object.keys(draft).filter((key): key is K => key in draft);
+}
 
 /** What a mode is asked about; the other fields of the form stay as they were typed, and are not sent. */
 const fieldsOf = {
@@ -61,9 +68,6 @@ export function readQuestion(
   // Neither a plan nor a job knows the modes that only an estimate has.
   const workload = { ...readWorkload(reader), ...(servingMode(draft) && { mode: 'infer' }) };
   if (workload.model === undefined) reader.problems.model = 'Name a model.';
-  if (kind === 'estimate' && draft.batch.trim() === '') {
-    reader.problems.batch = 'Say how many samples a batch has.';
-  }
   const asked =
     kind === 'estimate'
       ? workload
@@ -76,6 +80,27 @@ export function readQuestion(
           }),
         };
   return reader.isFine ? { question: asked } : { problems: reader.problems };
+}
+
+/** Fields that the server calls by another name than the form. */
+const serverNames: Readonly<Record<string, QuestionField>> = { memoryBytes: 'memory' };
+
+/** The field of the form that a refusal is about; undefined where it is about none in particular. */
+export function questionFieldOf({ field = '' }: Pick<Refusal, 'field'>): QuestionField | undefined {
+  if (Object.hasOwn(serverNames, field)) return serverNames[field];
+  return questionFields.find((name) => name === field);
+}
+
+/**
+ * What is known of a question while it is typed, to ask what is assumed beside it; undefined without a
+ * model, and where the question cannot be asked yet.
+ */
+export function openQuestion(
+  draft: QuestionDraft,
+  kind: 'plan' | 'estimate',
+): Question | undefined {
+  const read = readQuestion(draft, kind);
+  return 'question' in read ? read.question : undefined;
 }
 
 function readServing(

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { draftLike, emptySubmit, fieldOf, readSubmit } from './submit-draft.js';
+import { Refusal } from '../../api/refusal.js';
+import { inFormWords, problemWords } from './form-values.js';
+import { draftLike, emptySubmit, fieldOf, readSubmit, workloadOfDraft } from './submit-draft.js';
 
 describe('the form of a new job', () => {
   it('becomes a request with only what was filled in', () => {
@@ -53,6 +55,26 @@ describe('the form of a new job', () => {
       'memory',
       'timeout',
     ]);
+  });
+
+  it('asks what is assumed beside a model only where there is one', () => {
+    expect(workloadOfDraft(emptySubmit)).toBeUndefined();
+    const workload = { model: 'gpt2', mode: 'train', batch: 8 };
+    expect(workloadOfDraft({ ...emptySubmit, model: 'gpt2', batch: '8' })).toEqual(workload);
+  });
+
+  it.each([
+    ['bad-field', 'The field seq is "x".', 'The server does not take this. It takes 1 to 9.'],
+    [
+      'no-such-folder',
+      'No such folder.',
+      'No such folder. Name another folder, or leave the field empty.',
+    ],
+    ['queue-full', 'It is full.', 'It is full. It takes 1 to 9.'],
+  ])('tells the refusal %s in its own words', (code, fact, words) => {
+    const refusal = new Refusal(400, { code, fact, next: 'It takes 1 to 9.' });
+    expect(problemWords(refusal)).toBe(words);
+    expect(inFormWords(refusal)).toMatchObject({ status: 400, code, fact });
   });
 
   it('is filled with all that an earlier job was asked to be, and sends the same again', () => {

@@ -103,6 +103,12 @@ function workloadOf(
   return onlySet({ ...Object.fromEntries(others), ...readWorkload(reader) });
 }
 
+/** What the form says of the model, to ask what is assumed beside it; undefined without a model. */
+export function workloadOfDraft(draft: SubmitDraft): WorkloadRequest | undefined {
+  const workload = readWorkload(new FieldReader(draft));
+  return workload.model === undefined ? undefined : workload;
+}
+
 /** The form takes a variable a line. */
 function isOneLine(value: string): boolean {
   return !value.includes('\n');

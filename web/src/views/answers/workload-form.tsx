@@ -1,5 +1,6 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Estimate, quantizationPresets } from '../../../../src/estimate/types.js';
+import { formChoices, formLabels } from '../../../../src/plan/answers/wording.js';
 import {
   type Answer,
   answerMeaning,
@@ -15,16 +16,22 @@ import { serveText } from '../../../../src/report/text/serve-room-text.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { postQuestion } from '../../api/client.js';
 import { asRefusal, type Refusal } from '../../api/refusal.js';
-import type { EstimateDocument, PlanDocument } from '../../api/types.js';
-import { ChoiceField, TextField } from '../../parts/field.js';
+import type { Assumptions, EstimateDocument, PlanDocument } from '../../api/types.js';
+import { useNow } from '../../parts/clock.js';
+import { ChoiceField, focusWrong, TextField } from '../../parts/field.js';
 import { RefusalNote } from '../../parts/refusal-note.js';
 import { ProvenanceTag } from '../../parts/tags.js';
-import { WorkloadFields } from '../../parts/workload-fields.js';
-import type { Problems } from '../../state/forms/form-values.js';
+import { coarse } from '../../parts/words.js';
+import { CardField, ModelField, openChoices, WorkloadFields } from '../../parts/workload-fields.js';
+import { useAssumptions, useNames } from '../../state/forms/assumed.js';
+import { inFormWords, type Problems, problemWords } from '../../state/forms/form-values.js';
 import {
   emptyQuestion,
+  openQuestion,
+  type Question,
   type QuestionDraft,
   type QuestionField,
+  questionFieldOf,
   readQuestion,
   servingMode,
 } from '../../state/forms/question-draft.js';
@@ -44,7 +51,12 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
   const [problems, setProblems] = useState<Problems<QuestionField>>({});
   const [refusal, setRefusal] = useState<Refusal | undefined>(undefined);
   const [answer, setAnswer] = useState<AnswerView | undefined>(undefined);
-  const [busy, setBusy] = useState(false);
+  const [wait, setWait] = useState<Wait | undefined>(undefined);
+  const asking = useRef(new AbortController());
+  // A question of a page that was left is not answered.
+  useEffect(() => () => asking.current.abort(), []);
+  const assumed = useAssumptions(kind, openQuestion(draft, kind));
+  const gpuHere = useNames()?.gpu;
   const set = (field: QuestionField, value: string): void => {
     kept.set({ ...kept.get(), [field]: value });
     setProblems((before) => ({ ...before, [field]: undefined }));
@@ -54,19 +66,31 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
     const read = readQuestion(draft, kind);
     setRefusal(undefined);
     setProblems('problems' in read ? read.problems : {});
-    if ('problems' in read) return;
-    setBusy(true);
+    if ('problems' in read) return focusWrong();
+    const stop = new AbortController();
+    asking.current = stop;
+    setWait({ sinceMs: Date.now(), isFirstShown: false });
+    const first = firstAnswer(kind, read.question, stop.signal, (found) => {
+      setAnswer(found);
+      setWait((before) => before && { ...before, isFirstShown: true });
+    });
     try {
-      setAnswer(
-        kind === 'plan'
-          ? { kind, plan: await postQuestion<PlanDocument>('plan', read.question) }
-          : { kind, estimate: await postQuestion<EstimateDocument>('estimate', read.question) },
-      );
+      setAnswer(await answerTo(kind, read.question, stop.signal));
     } catch (error) {
+      if (stop.signal.aborted) return;
+      const said = asRefusal(error);
+      const field = questionFieldOf(said);
       setAnswer(undefined);
-      setRefusal(asRefusal(error));
+      if (field === undefined) setRefusal(inFormWords(said));
+      else {
+        setProblems({ [field]: problemWords(said) });
+        focusWrong();
+      }
     } finally {
-      setBusy(false);
+      clearTimeout(first);
+      // The answer by formula is no longer needed.
+      stop.abort();
+      if (asking.current === stop) setWait(undefined);
     }
   };
   const plan = kind === 'plan';
@@ -88,17 +112,17 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
         <div class="fields first">
           <TextField
             {...bind('memory')}
-            label="Memory"
-            placeholder="24GiB"
+            label={formLabels.memoryBytes}
+            placeholder={gpuHere?.isHere === true ? 'that of the card' : 'such as 24GiB'}
             hint="What PyTorch may take; or name a card below"
           />
-          <TextField {...bind('gpus')} label="Devices" placeholder="1" numeric />
+          <TextField {...bind('gpus')} label={formLabels.gpus} placeholder="1 (default)" numeric />
           <ChoiceField
             {...bind('maxBatch')}
-            label="Answer"
+            label={formLabels.maxBatch}
             choices={[
               ['', 'the settings that fit'],
-              ['yes', 'the largest batch'],
+              ['yes', formChoices.maxBatch.true],
             ]}
           />
         </div>
@@ -108,23 +132,31 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
           draft={draft}
           problems={problems}
           set={set}
-          open={plan ? 'open' : 'as usual'}
+          assumed={assumed}
+          planned={plan}
           otherModes={plan ? [] : servingChoices}
         />
       ) : (
-        <ServingFields mode={serving} bind={bind} />
+        <ServingFields mode={serving} bind={bind} assumed={assumed ?? {}} />
       )}
       {refusal !== undefined && <RefusalNote refusal={refusal} />}
       <div class="actions">
-        <button type="submit" class="primary" disabled={busy}>
+        <button type="submit" class="primary" disabled={wait !== undefined}>
           {plan ? 'Plan' : 'Estimate'}
         </button>
-        {busy && (
-          <span class="soft" role="status">
-            Working on it; a trace takes some seconds …
-          </span>
+        {wait !== undefined && (
+          <button
+            type="button"
+            onClick={() => {
+              asking.current.abort();
+              setWait(undefined);
+            }}
+          >
+            Stop
+          </button>
         )}
       </div>
+      {wait !== undefined && <Progress {...wait} />}
       <div aria-live="polite">
         {answer?.kind === 'plan' && plan && <PlanAnswer plan={answer.plan} />}
         {answer?.kind === 'estimate' && !plan && (
@@ -135,16 +167,70 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
   );
 }
 
+interface Wait {
+  readonly sinceMs: number;
+  /** Whether an answer by formula is shown while the whole one is made. */
+  readonly isFirstShown: boolean;
+}
+
+/** How long it has taken so far: a trace of a large model takes more than a minute. */
+function Progress({ sinceMs, isFirstShown }: Wait) {
+  const seconds = Math.max(0, (useNow() - sinceMs) / 1000);
+  return (
+    <div class="waiting">
+      <progress aria-label="The answer is made" />
+      <p class="soft" role="status">
+        {isFirstShown
+          ? 'The answer below is by formula. The model is being traced, which is more accurate.'
+          : 'The model is being read, then traced.'}{' '}
+        A large model takes minutes.
+      </p>
+      <p class="soft">{coarse(seconds)} so far</p>
+    </div>
+  );
+}
+
+async function answerTo(
+  kind: 'plan' | 'estimate',
+  question: Question,
+  signal: AbortSignal,
+): Promise<AnswerView> {
+  return kind === 'plan'
+    ? { kind, plan: await postQuestion<PlanDocument>('plan', question, signal) }
+    : { kind, estimate: await postQuestion<EstimateDocument>('estimate', question, signal) };
+}
+
+/** Most answers are there by then. */
+const firstAfterMs = 2000;
+
+/** After a while asks for the answer by formula, which takes a second, to show it until the whole one is there. */
+function firstAnswer(
+  kind: 'plan' | 'estimate',
+  question: Question,
+  signal: AbortSignal,
+  show: (answer: AnswerView) => void,
+): ReturnType<typeof setTimeout> {
+  let isOver = signal.aborted;
+  signal.addEventListener('abort', () => {
+    isOver = true;
+  });
+  return setTimeout(() => {
+    if (question.method !== undefined || question.mode === 'serve' || isOver) return;
+    answerTo(kind, { ...question, method: 'formula' }, signal).then(
+      (found) => {
+        if (!isOver) show(found);
+      },
+      // The whole answer says what is wrong.
+      () => undefined,
+    );
+  }, firstAfterMs);
+}
+
 /** Modes that only an estimate has. */
 const servingChoices = [
-  ['generate', 'writing text (generate)'],
-  ['serve', 'a server of requests'],
+  ['generate', formChoices.mode.generate],
+  ['serve', formChoices.mode.serve],
 ] as const;
-
-const asUsual = (names: readonly string[]): readonly (readonly [string, string])[] => [
-  ['', 'as usual'],
-  ...names.map((name) => [name, name] as const),
-];
 
 type Field =
   | 'model'
@@ -168,57 +254,55 @@ interface Bound {
 }
 
 /** What is asked of a model that writes text. */
-function ServingFields(props: { mode: 'generate' | 'serve'; bind: (field: Field) => Bound }) {
-  const { mode, bind } = props;
-  const number = (field: Field, label: string, placeholder: string) => (
-    <TextField {...bind(field)} label={label} placeholder={placeholder} numeric />
+function ServingFields(props: {
+  mode: 'generate' | 'serve';
+  assumed: Assumptions;
+  bind: (field: Field) => Bound;
+}) {
+  const { mode, assumed } = props;
+  const bind = (field: Field) => ({ ...props.bind(field), label: formLabels[field] });
+  const choice = (field: keyof typeof assumed & Field, names: readonly string[]) => (
+    <ChoiceField {...bind(field)} choices={openChoices(names, assumed[field])} />
   );
   return (
     <div class="fields">
-      <TextField {...bind('model')} label="Model" placeholder="/models/llama/config.json" />
+      <ModelField {...bind('model')} hint="A path on the server: config.json or folder" />
       <ChoiceField
         {...bind('mode')}
-        label="For"
-        choices={[['train', 'training'], ['infer', 'inference'], ...servingChoices]}
+        choices={[
+          ['train', formChoices.mode.train],
+          ['infer', formChoices.mode.infer],
+          ...servingChoices,
+        ]}
       />
       {mode === 'generate' ? (
         <>
-          {number('batch', 'Texts at once', '8')}
-          {number('prompt', 'Tokens of a prompt', '512')}
-          {number('new', 'Tokens that are written', '256')}
-          {number('beams', 'Beams', '1')}
+          <TextField {...bind('batch')} placeholder="such as 8" hint="Texts at once" numeric />
+          <TextField {...bind('prompt')} placeholder="such as 512" numeric />
+          <TextField {...bind('new')} placeholder="such as 256" numeric />
+          <TextField {...bind('beams')} placeholder={String(assumed.beams ?? '')} numeric />
         </>
       ) : (
         <>
-          <ChoiceField
-            {...bind('engine')}
-            label="Engine"
-            choices={asUsual(['vllm', 'llama.cpp', 'transformers'])}
+          {choice('engine', ['vllm', 'llama.cpp', 'transformers'])}
+          <TextField
+            {...bind('maxModelLen')}
+            placeholder={String(assumed.maxModelLen ?? "the model's own")}
+            numeric
           />
-          {number('maxModelLen', 'Tokens of the longest request', "the model's own")}
           <TextField
             {...bind('gpuMemoryUtilization')}
-            label="Share that vLLM takes"
-            placeholder="0.9"
+            placeholder={String(assumed.gpuMemoryUtilization ?? '')}
           />
-          <ChoiceField
-            {...bind('kvPrecision')}
-            label="Cache in"
-            choices={asUsual(['bf16', 'fp16', 'fp8', 'q8_0', 'q4_0'])}
-          />
+          {choice('kvPrecision', ['bf16', 'fp16', 'fp8', 'q8_0', 'q4_0'])}
           <ChoiceField
             {...bind('quantization')}
-            label="Quantization"
-            choices={asUsual(quantizationPresets)}
+            choices={openChoices(quantizationPresets, 'none')}
           />
         </>
       )}
-      <ChoiceField
-        {...bind('precision')}
-        label="Precision"
-        choices={asUsual(['bf16', 'fp16', 'fp32'])}
-      />
-      <TextField {...bind('gpu')} label="Card" placeholder="the one found here" />
+      {choice('precision', ['bf16', 'fp16', 'fp32'])}
+      <CardField {...bind('gpu')} optional />
     </div>
   );
 }
