@@ -41,6 +41,7 @@ const layers = [
   'plimsoll/tracing/',
   'plimsoll/trace.py',
   'plimsoll/command.py',
+  'plimsoll/__main__.py',
   'plimsoll/_auto/',
   'plimsoll/__init__.py',
 ].map((layer) => `python/${layer}`);

@@ -1,4 +1,4 @@
-"""The command `plimsoll` of a wheel: starts the program that lies in `_command` with Node."""
+"""The command `plimsoll` of a wheel or a checkout, also `python -m plimsoll`: starts its program with Node."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import os
 import subprocess
 import sys
 
-from .asking.program import command_in
+from .asking.program import FOLDERS, command_in
 from .failure import MISSING_PACKAGE, Failure
-
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_command")
 
 
 def main() -> int:
     try:
-        command = command_in(_FOLDER)
+        command = next(filter(None, map(command_in, FOLDERS)), None)
         if command is None:
             raise Failure(
                 "no-command",

@@ -12,8 +12,9 @@ PACKAGE = os.path.join(os.path.dirname(__file__), "..", "plimsoll")
 
 class TheCommand(unittest.TestCase):
     def setUp(self):
-        self.root = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.root)
+        outer = os.path.realpath(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, outer)
+        self.root = os.path.join(outer, "python")
         # As a wheel has it: the package, with what the tests put into `_command`.
         self.folder = os.path.join(self.root, "plimsoll")
         shutil.copytree(
@@ -60,6 +61,17 @@ class TheCommand(unittest.TestCase):
         mine = self.program("elsewhere/node22", script)
         done = self.run_command("run", "--", "a b", PLIMSOLL_NODE=mine)
         self.assertEqual(done.stdout.split("\n"), [starter, "run", "--", "a b", ""])
+
+    def test_as_a_module_and_in_a_checkout(self):
+        starter = self.program("../../bin/plimsoll.js", "")
+        mine = self.program(
+            "elsewhere/node22", '#!/bin/sh\n[ "$1" = --version ] && echo v22.1.0 || echo "$@"\n'
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "plimsoll", "devices", "--json"],
+            cwd=self.root, env={"PATH": "", "PLIMSOLL_NODE": mine}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.stdout, f"{os.path.realpath(starter)} devices --json\n")
 
     def test_with_the_node_inside_and_its_exit_code(self):
         self.program("_command/bin/plimsoll.js", "")

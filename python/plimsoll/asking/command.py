@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -11,9 +10,8 @@ import subprocess
 from typing import Any
 
 from ..failure import BAD_INPUT, MISSING_PACKAGE, Failure
-from .program import command_in
+from .program import FOLDERS, command_in
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A traced estimate of a large model takes a minute; one that takes so long hangs.
 _PATIENCE_SECONDS = 600.0
 
@@ -48,7 +46,7 @@ def _command() -> list[str]:
         "install the wheel, which holds it (pip install plimsoll), or npm install -g plimsoll",
         status=MISSING_PACKAGE,
     )
-    for folder in (os.path.join(_PACKAGE, "_command"), os.path.dirname(os.path.dirname(_PACKAGE))):
+    for folder in FOLDERS:
         try:
             command = command_in(folder)
         except Failure as failure:

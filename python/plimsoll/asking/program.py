@@ -9,6 +9,9 @@ import subprocess
 from ..failure import MISSING_PACKAGE, Failure
 
 _OLDEST_NODE = (20, 19)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# In a wheel, and in a checkout; the nearest first.
+FOLDERS = (os.path.join(_PACKAGE, "_command"), os.path.dirname(os.path.dirname(_PACKAGE)))
 
 
 def command_in(folder: str) -> list[str] | None:

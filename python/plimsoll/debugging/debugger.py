@@ -5,26 +5,27 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import math
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Callable, Protocol
 
-from ..arguments import function, number, share, truth
-from ..forecasting.forecaster import Forecaster, MemoryPoint
-from ..forecasting.risk import RISKS
+from ..arguments import BadType, function, number, share, shown, truth
 from ..leaks.census import Census, take_census
 from ..leaks.kept import kept
+from ..leaks.lines import GrowingLines
 from ..leaks.tracker import LeakTracker
 from ..memory.device_name import device_of
-from ..memory.gauge import CudaGauge, HostGauge, gauge_of
-from .advice import fragmentation, recommendations, warning_advice
+from ..memory.gauge import CudaGauge, MachineGauge, gauge_of
+from .advice import fragmentation, leak_advice, recommendations, warning_advice
+from .alerts import LEAK, WARNING, Alerts, Condition, WatchedDevice, thresholds_above, thresholds_of
+from .delivery import Delivery
 
 log = logging.getLogger("plimsoll")
 
 # Looks at all objects while it runs: at least so far apart, and so that they take at most 1 % of the time.
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 1.0
 LOOK_SHARE = 0.01
 # The first and the last looks tell what was kept, those between that it grew; more would tell no more.
 LOOKS_KEPT = 8
@@ -59,109 +60,17 @@ class EarlierNames:
         self.write_report(path)
 
 
-# One device while it is watched: its samples, its forecast, and whether to warn.
-
-# The rules of alerts in src/watch/alerts: use must fall so far below its threshold,
-# a warning must be away so long before it counts as cleared, and is repeated at most so often.
-HYSTERESIS = 0.05
-CLEAR_AFTER_SECONDS = 10.0
-REPEAT_SECONDS = 60.0
-CRITICAL_SHARE = 0.95
-SEVERITIES = ("none", "high", "critical")
-
-
-class WatchedDevice:
-    def __init__(self, gauge: Any, threshold: float) -> None:
-        self.gauge = gauge
-        self._threshold = threshold
-        self._forecaster = Forecaster()
-        self._share = 0.0
-        self._count = 0
-        self._sum = 0.0
-        self._highest = 0.0
-        self._raised = "none"
-        self._raised_at = {"high": -math.inf, "critical": -math.inf}
-        self._absent_since: float | None = None
-
-    def sample(self, now: float) -> dict[str, Any] | None:
-        """One reading; a warning when it is time for one, else None."""
-        self._share = self.gauge.used_share()
-        self._forecaster.add(MemoryPoint(now, *self.gauge.memory_point()))
-        percent = 100 * self._share
-        self._count += 1
-        self._sum += percent
-        self._highest = max(self._highest, percent)
-        severity = self._severity()
-        if not self._is_news(severity, now):
-            return None
-        forecast = self.forecast()
-        # That a line was passed is measured; the forecast may expect less, or be unknown yet.
-        if RISKS.index(severity) > _rank(forecast["risk"]):
-            line = CRITICAL_SHARE if severity == "critical" else self._threshold
-            why = f"{percent:.1f} % of the memory is used; the line is at {100 * line:g} %."
-            passed = {"risk": severity, "confidence": 1.0, "reason": why, "source": "measured"}
-            forecast = {**forecast, **passed}
-        return {"device": self.gauge.device, "usedPercent": percent, **forecast}
-
-    @property
-    def is_short(self) -> bool:
-        """Whether memory is short now, or soon will be."""
-        return self._severity() != "none"
-
-    def forecast(self) -> dict[str, Any]:
-        """When memory will be full: the rules of `plimsoll oom`, on what this process sees."""
-        return self._forecaster.forecast()
-
-    def _severity(self) -> str:
-        risk = _rank(self._forecaster.forecast()["risk"])
-        if self._share >= CRITICAL_SHARE or risk >= RISKS.index("critical"):
-            return "critical"
-        if self._share >= self._threshold or risk >= RISKS.index("high"):
-            return "high"
-        return "none"
-
-    def _is_news(self, severity: str, now: float) -> bool:
-        if severity == "none":
-            self._clear(now)
-            return False
-        self._absent_since = None
-        if SEVERITIES.index(severity) <= SEVERITIES.index(self._raised):
-            return False
-        if now - self._raised_at[severity] < REPEAT_SECONDS:
-            return False
-        self._raised = severity
-        self._raised_at[severity] = now
-        return True
-
-    def _clear(self, now: float) -> None:
-        if self._share >= self._threshold - HYSTERESIS:
-            self._absent_since = None
-        elif self._absent_since is None:
-            self._absent_since = now
-        elif now - self._absent_since >= CLEAR_AFTER_SECONDS:
-            self._raised = "none"
-
-    def statistics(self) -> dict[str, Any]:
-        return {
-            "avgUtilization": self._sum / self._count if self._count else "unknown",
-            "maxUtilization": self._highest if self._count else "unknown",
-            "samplesCount": self._count,
-        }
-
-
-def _rank(risk: str) -> int:
-    return 0 if risk == "unknown" else RISKS.index(risk)
-
-
 def gauges_here(device: Any, known: dict[str, Any]) -> list[Any]:
     """The device that was asked for; else the host and every card that this process uses.
 
     A card that it does not use is left alone: asking the driver would open a context there, which takes
     hundreds of megabytes.
     """
-    if device is not None:
+    if device is not None and device_of(device).type != "cpu":
         return [known.setdefault("asked", gauge_of(device=device))]
-    found = [known.setdefault("cpu", HostGauge())]
+    found = [known.setdefault("cpu", MachineGauge())]
+    if device is not None:
+        return found
     cards = [known.setdefault(f"cuda:{index}", CudaGauge(index)) for index in _used_cards()]
     return [*found, *cards]
 
@@ -191,10 +100,19 @@ class Debugger(EarlierNames):
         top: int = 10,
         clock: Callable[[], float] = time.monotonic,
         gauges: Callable[[], list[Any]] | None = None,
+        alerts: Mapping[str, Any] | None = None,
     ) -> None:
         self._interval = number("interval", interval, 0.001)
         self._threshold = share("threshold", threshold)
-        self._on_warning = function("on_warning", on_warning)
+        lines = thresholds_above(self._threshold) if alerts is None else thresholds_of(alerts)
+        self._alerts = Alerts(lines, rising_only=alerts is None)
+        deliver = {} if alerts is None else alerts.get("deliver", {})
+        self._delivery = Delivery(deliver)
+        self._level = logging.DEBUG if deliver.get("log") is False else logging.WARNING
+        self._callbacks: list[Callable[[dict[str, Any]], Any]] = []
+        given = function("on_warning", on_warning)
+        if given is not None:
+            self.add_callback(given)
         if device is not None:
             device_of(device)
         known: dict[str, Any] = {}
@@ -203,23 +121,37 @@ class Debugger(EarlierNames):
         self._devices: dict[str, WatchedDevice] = {}
         self._callback_errors = 0
         self._last_error = ""
-        self.leaks = LeakTracker(truth("python", python), top)
+        self.leaks = LeakTracker(top=top)
+        self._lines = GrowingLines() if truth("python", python) else None
+        self._top = top
+        self._began = 0.0
         self._first: Census | None = None
         self._last: Census | None = None
         self._between: list[Census] = []
-        self._python: list[dict[str, Any]] = []
         self._next_look = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def add_callback(self, callback: Callable[[dict[str, Any]], Any]) -> None:
+        """Another function that is called with each warning, from now on."""
+        if not callable(callback):
+            fact = f"callback must be a function, not {shown(callback)}"
+            raise BadType(fact, "pass a function that takes one warning")
+        self._callbacks.append(callback)
 
     def start(self) -> Debugger:
         """From here on: what is there now is not what the program keeps."""
         if self._thread is None:
             gc.collect()
+            self._began = self._clock()
             self._first, self._last, self._between = self._look(), None, []
             self._stop.clear()
+            self._delivery.start()
+            log.debug("plimsoll: debugger: started, a sample each %g s", self._interval)
             self._thread = threading.Thread(target=self._run, name="plimsoll-debugger", daemon=True)
             self._thread.start()
+            if self._lines is not None:
+                self._lines.start()
         return self
 
     def stop(self) -> None:
@@ -231,11 +163,14 @@ class Debugger(EarlierNames):
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
         self._thread = None
+        if self._lines is not None:
+            self._lines.stop()
         # Cycles that were not collected yet are not kept by anything.
         gc.collect()
         self._last = self._look()
-        self._python = self.leaks.python_growth()
-        self.leaks.close()
+        self._tell_leak(self._kept(self._last), sure=True)
+        self._delivery.stop()
+        log.debug("plimsoll: debugger: stopped after %.1f s", self._clock() - self._began)
 
     def __enter__(self) -> Debugger:
         return self.start()
@@ -247,8 +182,12 @@ class Debugger(EarlierNames):
         """One look at each device; the thread does it at each interval."""
         now = self._clock()
         for device in self._watched():
-            warning = device.sample(now)
-            if warning is not None:
+            warnings = device.sample(now)
+            log.debug(
+                "plimsoll: debugger: %s uses %.1f %% of its memory; risk %s",
+                device.gauge.device, device.used_percent, device.forecast()["risk"],
+            )  # fmt: skip
+            for warning in warnings:
                 self._warn({**warning, "recommendations": warning_advice(warning)})
 
     def forecast(self) -> dict[str, dict[str, Any]]:
@@ -284,7 +223,7 @@ class Debugger(EarlierNames):
     def _watched(self) -> list[WatchedDevice]:
         for gauge in self._gauges():
             if gauge.device not in self._devices:
-                self._devices[gauge.device] = WatchedDevice(gauge, self._threshold)
+                self._devices[gauge.device] = WatchedDevice(gauge, self._alerts)
         return list(self._devices.values())
 
     def _device_report(self, device: WatchedDevice) -> dict[str, Any]:
@@ -305,56 +244,102 @@ class Debugger(EarlierNames):
             return {
                 **stepwise,
                 "confidence": 0.95 if stepwise["found"] else 0.0,
+                "python": [],
                 "objects": [],
                 "containers": [],
             }
         running = self._thread is not None
-        since = kept(
-            self._first,
-            self._look() if running or self._last is None else self._last,
-            self._between,
-        )
+        since = self._kept(self._look() if running or self._last is None else self._last)
         return {
             **since,
             "found": since["found"] or stepwise["found"],
             "tensors": since["tensors"] or stepwise["tensors"],
             "alive": stepwise["alive"],
-            "python": stepwise["python"] if running else self._python,
+            "python": [] if self._lines is None else self._lines.rows(self._top),
             "source": "measured",
         }
 
-    def _warn(self, warning: dict[str, Any]) -> None:
-        log.warning(
-            "plimsoll: %s uses %.1f %% of its memory; risk %s",
-            warning["device"], warning["usedPercent"], warning["risk"],
-        )  # fmt: skip
-        if self._on_warning is None:
+    def _kept(self, last: Census) -> dict[str, Any]:
+        """More at a look than at the start."""
+        between = [one for one in self._between if one is not last]
+        return kept(self._first or last, last, between)
+
+    def _tell_leak(self, leaks: dict[str, Any], sure: bool) -> None:
+        """Raises the alert of a leak. While the program runs, growth must be seen in two looks: one may be a load."""
+        lines = self._alerts.thresholds
+        now = self._clock()
+        tensors = leaks["tensors"]
+        grown = sum(one["bytes"] for one in tensors)
+        rate = grown / max(now - self._began, 0.001)
+        large = grown >= lines["leakGrownBytes"] and rate >= lines["leakBytesPerSecond"]
+        looks = max((one["looks"] for one in [*tensors, *leaks["objects"]]), default=0)
+        # Objects have no size that is known: it is not held against them.
+        present = (
+            leaks["found"]
+            and (large or not tensors)
+            and leaks["confidence"] >= lines["leakConfidence"]
+            and (sure or looks > 1)
+        )
+        name = tensors[0]["device"] if tensors else "cpu"
+        if not self._alerts.enabled(LEAK):
             return
-        try:
-            self._on_warning(warning)
-        except BaseException as error:
-            # Even sys.exit() in it must not end the watching in silence.
-            self._callback_errors += 1
-            self._last_error = f"{type(error).__name__}: {error}"
-            write = log.warning if self._callback_errors == 1 else log.debug
-            write(
-                "plimsoll: on_warning failed with %s; monitoring continues",
-                self._last_error,
-                exc_info=True,
-            )
+        for device in self._watched():
+            here = device.gauge.device
+            standing = "present" if present and here == name else "absent"
+            for raised in self._alerts.update(here, [Condition(LEAK, standing, WARNING)], now):
+                self._warn(
+                    {
+                        **device.warning(LEAK, raised.severity),
+                        "confidence": leaks["confidence"],
+                        "reason": _leak_words(leaks, grown, rate),
+                        "grownBytes": grown if tensors else "unknown",
+                        "bytesPerSecond": rate if tensors else "unknown",
+                        "recommendations": leak_advice(leaks),
+                        "source": "measured",
+                    }
+                )
+
+    def _warn(self, warning: dict[str, Any]) -> None:
+        log.log(
+            self._level,
+            "plimsoll: %s: %s uses %.1f %% of its memory; risk %s",
+            warning["kind"], warning["device"], warning["usedPercent"], warning["risk"],
+        )  # fmt: skip
+        self._delivery.send(warning)
+        for callback in list(self._callbacks):
+            try:
+                callback(warning)
+            except BaseException as error:
+                # Even sys.exit() in it must not end the watching in silence.
+                self._callback_errors += 1
+                self._last_error = f"{type(error).__name__}: {error}"
+                write = log.warning if self._callback_errors == 1 else log.debug
+                write(
+                    "plimsoll: on_warning failed with %s; monitoring continues",
+                    self._last_error,
+                    exc_info=True,
+                )
 
     def _look(self) -> Census:
         begin = time.perf_counter()
         seen = take_census()
         took = time.perf_counter() - begin
         self._next_look = self._clock() + max(LOOK_SECONDS, took / LOOK_SHARE)
+        log.debug(
+            "plimsoll: debugger: looked at %d objects, %d of them tensors, in %.3f s",
+            sum(seen.objects.values()), sum(seen.tensors.values()), took,
+        )  # fmt: skip
         return seen
 
     def _look_between(self) -> None:
         # A look holds every object for a moment, so none is taken while memory is short.
         if self._clock() < self._next_look or any(one.is_short for one in self._watched()):
             return
+        begin = time.perf_counter()
         self._between.append(self._look())
+        self._tell_leak(self._kept(self._between[-1]), sure=False)
+        took = time.perf_counter() - begin
+        self._next_look = self._clock() + max(LOOK_SECONDS, took / LOOK_SHARE)
         if len(self._between) > LOOKS_KEPT:
             self._between = self._between[::2]
 
@@ -369,6 +354,12 @@ class Debugger(EarlierNames):
                 write("plimsoll: the debugger could not take a sample: %s", error)
                 failed = True
             self._stop.wait(self._interval)
+
+
+def _leak_words(leaks: dict[str, Any], grown: int, rate: float) -> str:
+    if not leaks["tensors"]:
+        return f"{' '.join(leak_advice(leaks)[:1]) or 'Objects are kept.'}"
+    return f"Tensors of {grown / 2**20:.1f} MiB were kept since the start, {rate / 2**20:.2f} MiB a second."
 
 
 def debugger(
@@ -392,8 +383,8 @@ def debugger(
 
     It watches the host and each card that this process uses; `device="cuda:1"` watches one. `with` does
     the same as start and stop. It takes a sample every `interval` seconds, and warns above `threshold`
-    (a share of the device's memory) and when memory is expected to run out within a minute. `python`
-    finds the lines that allocate Python objects, too; `top` of them are shown.
+    (a share of the device's memory), when memory is expected to run out within a minute, and of a leak; `kind` names
+    the alert. `python` finds the lines of Python that grow, too, by short looks; `top` of them are shown.
     """
     return Debugger(
         interval=interval,

@@ -45,6 +45,9 @@ def loader(
     worker_init_fn: Callable[[int], Any] | None = None,
     step_seconds: float | None = None,
     workers: int | None = None,
+    pin_memory: bool | None = None,
+    persistent_workers: bool | None = None,
+    prefetch: int | None = None,
     above: float = LOAD_LINE,
 ) -> AdvisedLoader:
     """A DataLoader with settings from measurements; `advice.reasons` says why.
@@ -53,7 +56,8 @@ def loader(
         for batch in data: ...
 
     It loads a few batches, then tries workers beside none. `step_seconds` is how long a training step
-    takes; `workers` fixes their number. Above a share `above` of the host's memory it goes on with half of
+    takes; `workers` fixes their number, `pin_memory`, `persistent_workers` and `prefetch` (batches that each worker
+    prepares) fix what they name. Above a share `above` of the host's memory it goes on with half of
     the workers: every sample still comes once, in the same order.
     """
     from torch.utils.data import (
@@ -80,6 +84,13 @@ def loader(
     fixed = None if workers is None else whole("workers", workers, 0)
     options = {"worker_init_fn": function("worker_init_fn", worker_init_fn), "generator": generator}
     share("above", above)
+    asked: dict[str, Any] = {
+        "pin_memory": None if pin_memory is None else truth("pin_memory", pin_memory),
+        "persistent_workers": None
+        if persistent_workers is None
+        else truth("persistent_workers", persistent_workers),
+        "prefetch_factor": None if prefetch is None else whole("prefetch", prefetch, 1),
+    }
     first = list(islice(iter(BatchSampler(SequentialSampler(dataset), batch_size, False)), FIRST))
     # The pass that counts is as it would have been without a trial.
     with random_numbers_kept():
@@ -90,6 +101,9 @@ def loader(
         elif settings.workers:
             trial_options = {**options, "generator": None}
             settings = tried(dataset, first, collate, settings, step or 0.0, trial_options)
+    settings = dataclasses.replace(
+        settings, **{name: value for name, value in asked.items() if value is not None}
+    )
     return AdvisedLoader(dataset, batches, collate, settings, above, options=options)
 
 

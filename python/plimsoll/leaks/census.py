@@ -31,35 +31,49 @@ class Census(NamedTuple):
 
 
 def take_census() -> Census:
-    """Looks at every object that Python's garbage collector knows: some 0.2 s for a million."""
-    objects: Counter[type] = Counter()
+    """Looks at every object that Python's garbage collector knows: some 0.1 s for a million."""
+    everything = gc.get_objects()
+    # Counted and sorted out by their types: a step of Python for each object would take ten times as long.
+    types = Counter(map(type, everything))
+    torch = sys.modules.get("torch")
+    role = {kind: _role(kind, torch) for kind in types}
+    wanted = {kind for kind, found in role.items() if found is not None}
     containers = {}
     tensors: list[Any] = []
-    torch = sys.modules.get("torch")
-    tensor_class = torch.Tensor if torch is not None else None
     owned: set[int] = set()
-    for one in gc.get_objects():
+    for one in [one for one in everything if type(one) in wanted]:
         kind = type(one)
-        objects[kind] += 1
-        if kind in CONTAINERS:
+        if role[kind] == "container":
             if len(one) >= LARGE:
                 containers[id(one)] = (kind.__name__, len(one))
-        # By its type: asking an object for its class can run code of its own.
-        elif tensor_class is not None:
-            if issubclass(kind, tensor_class):
-                tensors.append(one)
-            else:
-                owned.update(_owned(one, kind, torch))
+        elif role[kind] == "tensor":
+            tensors.append(one)
+        else:
+            owned.update(_owned(one, role[kind]))
+    del everything
     for one in of_the_program(CONTAINERS):
         if len(one) >= LARGE:
             containers[id(one)] = (type(one).__name__, len(one))
     kinds, sizes, with_graph = _count(tensors, owned)
     names: Counter[tuple[str, str]] = Counter()
-    for kind, count in objects.items():
+    for kind, count in types.items():
         names[str(getattr(kind, "__module__", "?")), str(getattr(kind, "__qualname__", "?"))] += (
             count
         )
     return Census(kinds, sizes, with_graph, names, containers, frozenset(sys.modules))
+
+
+def _role(kind: type, torch: Any) -> str | None:
+    """What a census does with objects of a type. By the type: asking an object can run code of its own."""
+    if kind in CONTAINERS:
+        return "container"
+    if torch is None:
+        return None
+    if issubclass(kind, torch.Tensor):
+        return "tensor"
+    if issubclass(kind, torch.nn.Module):
+        return "module"
+    return "optimizer" if issubclass(kind, torch.optim.Optimizer) else None
 
 
 def count_tensors() -> tuple[Counter[Kind], dict[Kind, int]]:
@@ -124,20 +138,18 @@ def _count(
     return kinds, sizes, with_graph
 
 
-def _owned(one: Any, kind: type, torch: Any) -> list[int]:
+def _owned(one: Any, role: str | None) -> list[int]:
     """Tensors that belong to a model or an optimizer: its own, however many they are."""
     try:
-        if issubclass(kind, torch.nn.Module):
+        if role == "module":
             return [id(buffer) for buffer in one._buffers.values() if buffer is not None]
-        if issubclass(kind, torch.optim.Optimizer):
-            states = [
-                value
-                for state in one.state.values()
-                if isinstance(state, dict)
-                for value in state.values()
-            ]
-            return [id(value) for value in states]
+        states = [
+            value
+            for state in one.state.values()
+            if isinstance(state, dict)
+            for value in state.values()
+        ]
+        return [id(value) for value in states]
     except Exception:
         # Half built, or of a foreign kind.
-        pass
-    return []
+        return []

@@ -35,7 +35,8 @@ class LeakTracker:
         if python:
             self._own = not tracemalloc.is_tracing()
             if self._own:
-                tracemalloc.start(10)
+                # The line alone is told: more frames would only take longer.
+                tracemalloc.start(1)
             self._first = tracemalloc.take_snapshot()
 
     def watch(

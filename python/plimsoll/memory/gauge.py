@@ -76,6 +76,38 @@ class HostGauge:
         }
 
 
+class MachineGauge(HostGauge):
+    """The host as all processes use it: the machine's memory, or that of the group or of the limit that ends first."""
+
+    def used_share(self) -> float:
+        limit, used = self._tightest()
+        return used / limit if limit else 0.0
+
+    def memory_point(self) -> tuple[int, int, int | None]:
+        return (*self._tightest(), None)
+
+    def figures(self) -> dict[str, Any]:
+        limit, used = self._tightest()
+        return {**super().figures(), "freeBytes": max(0, limit - used), "totalBytes": limit}
+
+    def _tightest(self) -> tuple[int, int]:
+        """The limit that is nearest to being reached, and what is used of it."""
+        machine = host.machine()
+        total = machine.get("MemTotal", 0)
+        pools = [(total, max(0, total - machine.get("MemAvailable", total)))]
+        group = host.cgroup_use()
+        if group is not None and group[0] < total:
+            pools.append(group)
+        # A limit of this process alone; without one its capacity is what the machine has left.
+        own = self.capacity_bytes()
+        resident = host.resident_bytes()
+        if own < resident + machine.get("MemAvailable", 0):
+            pools.append((own, resident))
+        return max(
+            (one for one in pools if one[0] > 0), key=lambda one: one[1] / one[0], default=(0, 0)
+        )
+
+
 def _peak(status: dict[str, int], used: int) -> int:
     """The kernel keeps the peak with pages of files in it; those of now are taken off."""
     return max(used, status["VmHWM"] - status.get("RssFile", 0)) if "VmHWM" in status else used

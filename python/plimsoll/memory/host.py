@@ -64,13 +64,47 @@ def machine(path: str = "/proc/meminfo") -> dict[str, int]:
 
 def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> int | None:
     """The lowest memory limit of the groups this process is in, from its own up to the root."""
+    lowest = _lowest_group(root, own)
+    return None if lowest is None else lowest[0]
+
+
+def cgroup_use(
+    root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup"
+) -> tuple[int, int] | None:
+    """The lowest limit, and what all processes of that group use of it; None without a limit.
+
+    Pages of files that were not touched of late are left out: the kernel takes them back first.
+    """
+    lowest = _lowest_group(root, own)
+    if lowest is None:
+        return None
+    limit, path = lowest
+    folder, name = os.path.split(path)
+    is_second = name == "memory.max"
+    used = _number(os.path.join(folder, "memory.current" if is_second else "memory.usage_in_bytes"))
+    if used is None:
+        return None
+    cache = "inactive_file" if is_second else "total_inactive_file"
+    try:
+        with open(os.path.join(folder, "memory.stat"), encoding="ascii") as file:
+            for line in file:
+                key, _, count = line.partition(" ")
+                if key == cache:
+                    used -= int(count)
+    except (OSError, ValueError):
+        pass
+    return limit, max(0, used)
+
+
+def _lowest_group(root: str, own: str) -> tuple[int, str] | None:
     lowest = None
     for lowest_folder, name in _groups(root, own):
         folder = lowest_folder
         while folder.startswith(root):
-            limit = _number(os.path.join(folder, name))
-            if limit is not None and limit < NO_LIMIT:
-                lowest = limit if lowest is None else min(lowest, limit)
+            path = os.path.join(folder, name)
+            limit = _number(path)
+            if limit is not None and limit < NO_LIMIT and (lowest is None or limit < lowest[0]):
+                lowest = limit, path
             if folder == root:
                 break
             folder = os.path.dirname(folder)

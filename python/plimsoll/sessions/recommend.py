@@ -14,10 +14,13 @@ LEAST_PAUSES = 0.01
 MUCH_FREE = 0.5
 
 
-def recommend(report: dict[str, Any], threshold: float, seconds: float) -> list[dict[str, Any]]:
+def recommend(
+    report: dict[str, Any], threshold: float, seconds: float, of_host: float | None = None
+) -> list[dict[str, Any]]:
+    lines = {"cpu": threshold if of_host is None else of_host}
     found = [
         *_model(report),
-        *_devices(report["devices"], threshold),
+        *_devices(report["devices"], threshold, lines),
         *_leaks(report["leaks"]),
         *_garbage(report["gc"], seconds),
         *_batch(report),
@@ -25,7 +28,9 @@ def recommend(report: dict[str, Any], threshold: float, seconds: float) -> list[
     return sorted(found, key=_weight, reverse=True)
 
 
-def _devices(devices: dict[str, Any], threshold: float) -> list[dict[str, Any]]:
+def _devices(
+    devices: dict[str, Any], threshold: float, lines: dict[str, float]
+) -> list[dict[str, Any]]:
     found = []
     for name, device in devices.items():
         usage = device["currentUsage"]
@@ -36,7 +41,7 @@ def _devices(devices: dict[str, Any], threshold: float) -> list[dict[str, Any]]:
             found.append(
                 _advice("allocator-cache", fact, "session.clean_up()", _bytes(cached, total))
             )
-        over = int(total - usage["freeBytes"] - threshold * total)
+        over = int(total - usage["freeBytes"] - lines.get(name, threshold) * total)
         if over > 0:
             fact = f"{name} is {usage['usedPercent']:.0f} % full."
             step = "session.optimize_model(model, optimizer)  # checkpointing and bfloat16"

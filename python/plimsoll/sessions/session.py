@@ -5,23 +5,26 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import statistics
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Callable
 
 from ..arguments import function
 from ..arguments import model as torch_model
 from ..buffering.store import BufferStore, buffers
-from ..debugging.debugger import Debugger
+from ..debugging.alerts import thresholds_of
+from ..debugging.debugger import Debugger, gauges_here
 from ..failure import Failure
 from ..feeding.build import loader
 from ..leaks.collection import PressureCollector, clean_up, tune_gc
 from ..leaks.pauses import PauseMeter
 from ..leaks.schedule import ScheduledCollection
 from ..memory.gauge import gauge_of
+from ..memory.load_line import LOAD_LINE
 from ..optimizing.change import parameter_bytes
 from ..optimizing.optimize import Optimization, optimize
 from ..recovery.parts.split import Splitter
@@ -118,13 +121,7 @@ class Session:
         on_warning: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         self.settings = read_settings(config)
-        alerts = self._section("alerts")
-        named = [alerts.get("memoryWarningPercent"), alerts.get("gpuWarningPercent")]
-        given = [percent / 100 for percent in named if percent is not None]
-        self._threshold = min(given, default=THRESHOLD)
-        self._on_warning = function("on_warning", on_warning)
-        # Python's allocations are recorded from the start of the block on, not before: it costs time.
-        self.debugger = self._debugger(python=False)
+        self.debugger = self._debugger(function("on_warning", on_warning))
         self.pauses = PauseMeter()
         self._open = ExitStack()
         self._stores: list[BufferStore] = []
@@ -151,7 +148,6 @@ class Session:
             if "abovePercent" in garbage:
                 above = garbage["abovePercent"] / 100
                 opened.enter_context(PressureCollector(above, 5.0, 60.0).start())
-            self.debugger = self._debugger(self._section("profiling").get("enabled", False))
             opened.enter_context(self.debugger)
             self._open = opened.pop_all()
         return self
@@ -160,6 +156,10 @@ class Session:
         self._seconds = self._elapsed()
         self._began = None
         self._open.close()
+
+    def add_callback(self, callback: Callable[[dict[str, Any]], Any]) -> None:
+        """Another function that is called with each warning, as `on_warning` is; at any time."""
+        self.debugger.add_callback(callback)
 
     def clean_up(self, emergency: bool = False) -> dict[str, int]:
         """Gives back what nothing uses; `freedBytes` says how much."""
@@ -209,7 +209,8 @@ class Session:
         known = [one for one in self._optimizations if one.model is model]
         done = known[-1] if known else self.optimize_model(model, optimizer)
         gauge = gauge_of(model)
-        percent = training.get("memoryPercent", 100 * THRESHOLD)
+        line = self.settings.get("loadLinePercent", 100)
+        percent = training.get("memoryPercent", min(line, 100 * THRESHOLD))
         most = min(gauge.capacity_bytes(), self.settings.get("memoryLimitBytes", 2**63))
         room = max(0, int(percent / 100 * most) - gauge.used_bytes())
         effective, limit = training.get("batch", 32), training.get("maxBatch")
@@ -246,10 +247,19 @@ class Session:
         return step
 
     def loader(self, dataset: Any, *, batch_size: int | None = None, shuffle: bool = False) -> Any:
-        """`plimsoll.loader`, with the batch and the workers of the configuration."""
-        size = batch_size or self._section("training").get("batch", 1)
-        workers = self._section("loading").get("workers")
-        return loader(dataset, batch_size=size, shuffle=shuffle, workers=workers)
+        """`plimsoll.loader`, with the batch and the section `loading` of the configuration."""
+        size = self._section("training").get("batch", 1) if batch_size is None else batch_size
+        given = self._section("loading")
+        return loader(
+            dataset,
+            batch_size=size,
+            shuffle=shuffle,
+            workers=given.get("workers"),
+            pin_memory=given.get("pinMemory"),
+            persistent_workers=given.get("persistentWorkers"),
+            prefetch=given.get("prefetch"),
+            above=self.settings.get("loadLinePercent", 100 * LOAD_LINE) / 100,
+        )
 
     def buffers(self, folder: str | None = None) -> BufferStore:
         """A buffer store with the limit and the compression of the configuration."""
@@ -274,7 +284,13 @@ class Session:
             "training": self._steps[-1].report() if self._steps else dict(NO_STEPS),
             "model": self._model_report(),
         }
-        report["recommendations"] = recommend(report, self._threshold, report["seconds"])
+        lines = thresholds_of(self._section("alerts"))
+        report["recommendations"] = recommend(
+            report,
+            lines["gpuWarningPercent"] / 100,
+            report["seconds"],
+            of_host=lines["memoryWarningPercent"] / 100,
+        )
         return report
 
     def recommendations(self) -> list[dict[str, Any]]:
@@ -289,13 +305,17 @@ class Session:
             json.dump(self.report(), file, indent=2)
         os.replace(beside, path)
 
-    def _debugger(self, python: bool) -> Debugger:
+    def _debugger(self, on_warning: Callable[[dict[str, Any]], Any] | None) -> Debugger:
+        profiling = self._section("profiling")
+        known: dict[str, Any] = {}
+        wanted = named_devices(self.settings.get("devices", []))
         return Debugger(
             interval=self.settings.get("intervalSeconds", INTERVAL),
-            threshold=self._threshold,
-            on_warning=self._on_warning,
-            python=python,
-            top=self._section("profiling").get("top", 10),
+            on_warning=on_warning,
+            python=profiling.get("enabled", False),
+            top=profiling.get("top", 10),
+            alerts=self._section("alerts"),
+            gauges=lambda: [one for one in gauges_here(None, known) if wanted(one.device)],
         )
 
     def _elapsed(self) -> float:
@@ -316,6 +336,25 @@ class Session:
             "bytes": parameter_bytes(self._model),
             "changes": [change for one in of_model for change in one.report()["changes"]],
         }
+
+
+def named_devices(names: Sequence[str]) -> Callable[[str], bool]:
+    """Which devices of a program the names of a configuration mean: `host`, `0`, `gpu:0`, `gpus`, `all`.
+
+    >>> [named_devices(["host", "1"])(one) for one in ("cpu", "cuda:0", "cuda:1")]
+    [True, False, True]
+    """
+    if not names or "all" in names:
+        return lambda _: True
+    meant = set()
+    for name in names:
+        number = re.fullmatch(r"(?:gpu:)?(\d+)", name)
+        if name not in ("host", "gpus") and number is None:
+            fact = f'devices: a session knows no device "{name}"'
+            step = 'Name those of PyTorch: "host", "gpu:0", "gpus", or leave devices out.'
+            raise Failure("bad-config-value", fact, step, "devices")
+        meant.add("cpu" if name == "host" else f"cuda:{number[1]}" if number else "gpus")
+    return lambda device: device in meant or ("gpus" in meant and device.startswith("cuda"))
 
 
 def _precision(name: str | None) -> tuple[Any, Any]:
@@ -345,6 +384,7 @@ def session(
             print(session.report()["training"], session.recommendations())
 
     `config` is a file, or the same as a dict; where it is left out, the `plimsoll.config.json` that holds
-    in this folder, if there is one. `on_warning` is called when memory runs short.
+    in this folder, if there is one. `on_warning` is called when memory runs short or leaks, with the `kind` of the
+    alert; `add_callback` adds further functions.
     """
     return Session(config, on_warning=on_warning)

@@ -12,8 +12,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ..arguments import BadType, shown
 from ..failure import Failure
 
+# Keys of the file that a session has no use for: it reads PyTorch's own counters, on this machine.
+OF_THE_COMMAND = ("processIntervalSeconds", "nvmlLibrary", "simulate", "gpus", "slurm", "ray")
 NAME = "plimsoll.config.json"
 # A configuration has some dozen keys; a larger file is another file by mistake.
 LARGEST = 256 * 1024
@@ -141,14 +144,54 @@ def read_settings(
     """The configuration that holds here, or the one that is named or given; checked."""
     given = os.environ if environment is None else environment
     if isinstance(config, Mapping):
-        found = checked(json.loads(json.dumps(dict(config))), "config")
+        found = checked(_as_json(config), "config")
+        _refuse_of_command(found)
     else:
-        named = config or given.get("PLIMSOLL_CONFIG") or None
+        if config is not None and not isinstance(config, (str, os.PathLike)):
+            fact = f"config must be a file or a dict, not {shown(config)}"
+            raise BadType(fact, 'pass "plimsoll.config.json", {"intervalSeconds": 1}, or nothing')
+        path_given = None if config is None else os.fspath(config)
+        named = path_given or given.get("PLIMSOLL_CONFIG") or None
         path = named or find_file(folder or os.getcwd())
         found = {} if path is None else _read_file(path, named is not None)
+        _name_log(found, path)
     for path_of_key, value in _variables(given):
         _put(found, path_of_key, value)
-    return checked(found, "configuration")
+    return _consistent(checked(found, "configuration"))
+
+
+def _as_json(config: Mapping[str, Any]) -> Any:
+    try:
+        return json.loads(json.dumps(dict(config)))
+    except (TypeError, ValueError) as error:
+        fact = f"config holds a value that JSON has no form for ({error})"
+        raise Failure("bad-config-value", fact, "Use texts, numbers, true and false.") from None
+
+
+def _refuse_of_command(found: dict[str, Any]) -> None:
+    """A file is shared with the command; a dict is for the session alone, so a key without effect is a mistake."""
+    key = next((key for key in OF_THE_COMMAND if key in found), None)
+    if key is not None:
+        fact = f'config: "{key}" has no effect in a session: the command plimsoll goes by it'
+        raise Failure("key-of-command", fact, f"Leave it out, or put it into {NAME}.", key)
+
+
+def _name_log(found: dict[str, Any], path: str | None) -> None:
+    """A relative path in a file is meant from the folder of the file."""
+    deliver = found.get("alerts", {}).get("deliver", {})
+    if path is not None and isinstance(deliver.get("log"), str):
+        deliver["log"] = os.path.join(os.path.dirname(os.path.abspath(path)), deliver["log"])
+
+
+def _consistent(found: dict[str, Any]) -> dict[str, Any]:
+    """Two keys that contradict each other are refused; src/config/load.ts has the same rule."""
+    training = found.get("training", {})
+    least, most = training.get("minBatch", 1), training.get("maxBatch")
+    if most is not None and least > most:
+        fact = f"training.minBatch ({least:g}) is above training.maxBatch ({most:g})"
+        step = f"Set minBatch to at most {most:g}, or raise maxBatch."
+        raise Failure("bad-config-value", fact, step, "training.minBatch")
+    return found
 
 
 def find_file(folder: str) -> str | None:
@@ -216,7 +259,7 @@ def _variables(environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], An
     found = []
     for path, node in leaves():
         text = environment.get(variable_of(path), "")
-        if text and "anyOf" not in node and node.get("type") != "array":
+        if text and path[0] not in OF_THE_COMMAND:
             found.append((path, _value(text, node)))
     return found
 
@@ -224,6 +267,10 @@ def _variables(environment: Mapping[str, str]) -> list[tuple[tuple[str, ...], An
 def _value(text: str, node: dict[str, Any]) -> Any:
     """A text that cannot be read as the key wants it stays a text, so that the check reports it."""
     kind = node.get("type")
+    if kind == "array":
+        return _list(text)
+    if "anyOf" in node:
+        return text.lower() == "true" if text.lower() in ("true", "false") else text
     if kind == "boolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
     if kind in ("number", "integer"):
@@ -232,6 +279,16 @@ def _value(text: str, node: dict[str, Any]) -> Any:
         except ValueError:
             return text
     return text
+
+
+def _list(text: str) -> Any:
+    """A list as JSON, or as words with commas or blanks between them."""
+    if not text.lstrip().startswith("["):
+        return [word for word in re.split(r"[,\s]+", text) if word]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

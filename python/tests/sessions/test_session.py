@@ -55,15 +55,29 @@ class Sessions(unittest.TestCase):
             session.__enter__()
         self.assertEqual(gc.get_threshold(), before)
 
-    def test_records_allocations_of_python_only_inside_the_block(self):
+    def test_names_lines_of_python_that_grow_and_records_for_moments_alone(self):
         session = plimsoll.session({"profiling": {"enabled": True, "top": 3}})
         self.assertFalse(tracemalloc.is_tracing())
         with session:
-            self.assertTrue(tracemalloc.is_tracing())
-            kept = [bytes(1000) for _ in range(100)]
+            kept = [bytes(1000) for _ in range(2000)]
         self.assertFalse(tracemalloc.is_tracing())
-        self.assertEqual(len(kept), 100)
-        self.assertLessEqual(len(session.report()["leaks"]["python"]), 3)
+        self.assertEqual(len(kept), 2000)
+        [line, *others] = session.report()["leaks"]["python"]
+        self.assertRegex(line["where"], r"test_session\.py:\d+$")
+        self.assertGreater(line["bytes"], 1_000_000)
+        self.assertLessEqual(len(others), 2)
+
+    def test_the_share_of_the_host_is_that_of_the_machine(self):
+        # 2 of 10 GiB are this program's; others hold 6.
+        machine = {"MemTotal": 10 * 2**30, "MemAvailable": 2 * 2**30}
+        with (
+            mock.patch("plimsoll.memory.host.machine", lambda: machine),
+            mock.patch("plimsoll.memory.host.resident_bytes", lambda: 2 * 2**30),
+            mock.patch("plimsoll.memory.host.cgroup_use", lambda: None),
+        ):
+            host = plimsoll.session({}).report()["devices"]["cpu"]["currentUsage"]
+        self.assertEqual((host["usedPercent"], host["totalBytes"]), (80.0, 10 * 2**30))
+        self.assertEqual((host["freeBytes"], host["allocatedBytes"]), (2 * 2**30, 2 * 2**30))
 
     def test_reports_training_model_garbage_and_buffers(self):
         model, optimizer = model_and_optimizer()
@@ -134,7 +148,22 @@ class Sessions(unittest.TestCase):
             self.assertEqual(heard, [])
             session.debugger._gauges = lambda: [FakeGauge("cuda:1", 0.7)]
             session.debugger.sample()
-        self.assertEqual([one["device"] for one in heard], ["cuda:1"])
+        self.assertEqual(
+            [(one["device"], one["kind"]) for one in heard], [("cuda:1", "gpu-warning")]
+        )
+
+    def test_tells_callbacks_of_tensors_that_were_kept(self):
+        heard, added, kept = [], [], []
+        limits = {"intervalSeconds": 86400, "alerts": {"leakGrownBytes": 2**20}}
+        with plimsoll.session(limits, on_warning=heard.append) as session:
+            session.add_callback(added.append)
+            kept += [torch.zeros(2**10, 16) for _ in range(40)]
+        self.assertEqual([one["kind"] for one in heard], ["leak"])
+        self.assertEqual(heard, added)
+        self.assertGreaterEqual(heard[0]["grownBytes"], 40 * 2**16)
+        self.assertIn("[1024, 16]", heard[0]["recommendations"][0])
+        with self.assertRaises(plimsoll.Failure):
+            session.add_callback(None)
 
 
 class Choosing(unittest.TestCase):

@@ -1,0 +1,222 @@
+"""When to warn, and of what: the kinds, thresholds and rules of alerts of the command (docs/alerts.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..failure import Failure
+from ..forecasting.forecaster import Forecaster, MemoryPoint
+from ..forecasting.risk import RISKS
+
+# The defaults of src/watch/alerts/alert-thresholds.ts.
+THRESHOLDS: dict[str, Any] = {
+    "memoryWarningPercent": 75,
+    "memoryCriticalPercent": 90,
+    "gpuWarningPercent": 80,
+    "gpuCriticalPercent": 95,
+    "hysteresisPercent": 5,
+    "leakBytesPerSecond": 64 * 1024,
+    "leakGrownBytes": 16 * 2**20,
+    "leakConfidence": 0.5,
+    "riskWarning": "high",
+    "riskCritical": "critical",
+    "clearAfterSeconds": 10,
+    "repeatSeconds": 60,
+}
+WARNING, CRITICAL = "warning", "critical"
+RISK, LEAK = "out-of-memory-risk", "leak"
+# What has no margin of its own is cleared only after it was away for a while.
+_WITHOUT_MARGIN = (RISK, LEAK)
+
+
+def thresholds_of(alerts: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `alerts` of a configuration, the rest as usual; a warning line above its critical one is refused."""
+    found = {**THRESHOLDS, **{key: alerts[key] for key in THRESHOLDS if key in alerts}}
+    found["enabled"] = dict(alerts.get("enabled", {}))
+    for of in ("memory", "gpu"):
+        low, high = f"{of}WarningPercent", f"{of}CriticalPercent"
+        if found[low] > found[high]:
+            fact = f"alerts.{low} ({found[low]:g}) is above alerts.{high} ({found[high]:g})"
+            step = f"set {low} to at most {found[high]:g}, or raise {high}"
+            raise Failure("bad-config-value", fact, step, f"alerts.{low}")
+    return found
+
+
+def thresholds_above(share: float) -> dict[str, Any]:
+    """One line for all devices; critical stays at 95 %, or at that line where it is higher."""
+    critical = max(100 * share, THRESHOLDS["gpuCriticalPercent"])
+    return {
+        **THRESHOLDS,
+        "enabled": {},
+        "memoryWarningPercent": 100 * share,
+        "gpuWarningPercent": 100 * share,
+        "memoryCriticalPercent": critical,
+        "gpuCriticalPercent": critical,
+    }
+
+
+class Condition(NamedTuple):
+    """How one thing to warn of stands: present, near (neither raised nor cleared) or absent."""
+
+    kind: str
+    standing: str
+    severity: str
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.severity: str | None = None
+        self.raised_at = {WARNING: -math.inf, CRITICAL: -math.inf}
+        self.absent_since: float | None = None
+
+
+class Alerts:
+    """For each device and kind: raised once, then silent until it is cleared or becomes critical.
+
+    With `rising_only` a device is told of again only when it gets worse, whatever the kind.
+    """
+
+    def __init__(self, thresholds: Mapping[str, Any], rising_only: bool) -> None:
+        self.thresholds = thresholds
+        self._rising_only = rising_only
+        self._entries: dict[tuple[str, str], _Entry] = {}
+
+    def enabled(self, kind: str) -> bool:
+        return bool(self.thresholds["enabled"].get(kind, True))
+
+    def update(self, device: str, conditions: Iterable[Condition], now: float) -> list[Condition]:
+        """Those that are new at this time."""
+        raised = []
+        by_weight = sorted(conditions, key=lambda one: one.severity != CRITICAL)
+        for condition in by_weight if self._rising_only else conditions:
+            worst = self._worst(device) if self._rising_only and condition.kind != LEAK else None
+            is_new = self._is_raised(device, condition, now)
+            if is_new and _rank(condition.severity) > _rank(worst):
+                raised.append(condition)
+        return raised
+
+    def _worst(self, device: str) -> str | None:
+        found = [
+            one.severity
+            for (name, kind), one in self._entries.items()
+            if name == device and kind != LEAK
+        ]
+        return max(found, key=_rank, default=None)
+
+    def _is_raised(self, device: str, condition: Condition, now: float) -> bool:
+        entry = self._entries.setdefault((device, condition.kind), _Entry())
+        if condition.standing == "absent":
+            entry.absent_since = now if entry.absent_since is None else entry.absent_since
+            wait = self.thresholds["clearAfterSeconds"] if condition.kind in _WITHOUT_MARGIN else 0
+            if now - entry.absent_since >= wait:
+                entry.severity = None
+            return False
+        entry.absent_since = None
+        severity = condition.severity
+        if condition.standing != "present" or _rank(severity) <= _rank(entry.severity):
+            return False
+        if now - entry.raised_at[severity] < self.thresholds["repeatSeconds"]:
+            return False
+        entry.severity = severity
+        entry.raised_at[severity] = now
+        return True
+
+
+def _rank(severity: str | None) -> int:
+    return (None, WARNING, CRITICAL).index(severity)
+
+
+class WatchedDevice:
+    """One device while it is watched: its samples, its forecast, and its alerts."""
+
+    def __init__(self, gauge: Any, alerts: Alerts) -> None:
+        self.gauge = gauge
+        self._alerts = alerts
+        self._forecaster = Forecaster()
+        self._share = 0.0
+        self._count = 0
+        self._sum = 0.0
+        self._highest = 0.0
+
+    def sample(self, now: float) -> list[dict[str, Any]]:
+        """One reading, and the warnings that it is time for."""
+        self._share = self.gauge.used_share()
+        self._forecaster.add(MemoryPoint(now, *self.gauge.memory_point()))
+        percent = 100 * self._share
+        self._count += 1
+        self._sum += percent
+        self._highest = max(self._highest, percent)
+        raised = self._alerts.update(self.gauge.device, self._conditions(), now)
+        return [self.warning(one.kind, one.severity) for one in raised]
+
+    @property
+    def used_percent(self) -> float:
+        return 100 * self._share
+
+    @property
+    def is_short(self) -> bool:
+        """Whether memory is short now, or soon will be."""
+        return any(one.standing == "present" for one in self._all_conditions())
+
+    def forecast(self) -> dict[str, Any]:
+        """When memory will be full: the rules of `plimsoll oom`, on what this process sees."""
+        return self._forecaster.forecast()
+
+    def warning(self, kind: str, severity: str) -> dict[str, Any]:
+        forecast = self.forecast()
+        percent = 100 * self._share
+        risk = "critical" if severity == CRITICAL else "high"
+        # That a line was passed is measured; the forecast may expect less, or be unknown yet.
+        if kind not in _WITHOUT_MARGIN and RISKS.index(risk) > _risk_rank(forecast["risk"]):
+            line = self._alerts.thresholds[_line_of(kind)]
+            why = f"{percent:.1f} % of the memory is used; the line is at {line:g} %."
+            passed = {"risk": risk, "confidence": 1.0, "reason": why, "source": "measured"}
+            forecast = {**forecast, **passed}
+        return {
+            "kind": kind,
+            "severity": severity,
+            "device": self.gauge.device,
+            "usedPercent": percent,
+            **forecast,
+        }
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "avgUtilization": self._sum / self._count if self._count else "unknown",
+            "maxUtilization": self._highest if self._count else "unknown",
+            "samplesCount": self._count,
+        }
+
+    def _conditions(self) -> list[Condition]:
+        return [one for one in self._all_conditions() if self._alerts.enabled(one.kind)]
+
+    def _all_conditions(self) -> list[Condition]:
+        lines = self._alerts.thresholds
+        of = "gpu" if self.gauge.device.startswith("cuda") else "memory"
+        found = []
+        for severity in (WARNING, CRITICAL):
+            kind = f"{of}-{severity}"
+            line = lines[_line_of(kind)] / 100
+            near = "near" if self._share >= line - lines["hysteresisPercent"] / 100 else "absent"
+            found.append(Condition(kind, "present" if self._share >= line else near, severity))
+        risk = _risk_rank(self._forecaster.forecast()["risk"])
+        critical = risk >= RISKS.index(lines["riskCritical"])
+        present = critical or risk >= RISKS.index(lines["riskWarning"])
+        standing = "present" if present else "absent"
+        found.append(Condition(RISK, standing, CRITICAL if critical else WARNING))
+        return found
+
+
+def _line_of(kind: str) -> str:
+    """
+    >>> _line_of("memory-critical")
+    'memoryCriticalPercent'
+    """
+    of, severity = kind.split("-")
+    return f"{of}{severity.title()}Percent"
+
+
+def _risk_rank(risk: str) -> int:
+    return 0 if risk == "unknown" else RISKS.index(risk)
