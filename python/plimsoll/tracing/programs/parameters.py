@@ -17,6 +17,7 @@ from ..known.layout import holds_coordinates
 from ..standins.patches import Patches
 from . import values
 from .places import HOST, Places
+from .plain_ops import MARKS
 
 _SENT_TO = "_plimsoll_sent_to"
 # Whether new parameters keep their memory and values; once for each context that asks for it.
@@ -49,7 +50,24 @@ def install(patches: Patches, places: Places) -> None:
         return made
 
     patches.set(torch.nn.Parameter, "__new__", __new__)
+    _without_marks(patches)
     _lazy(patches, places)
+
+
+def _without_marks(patches: Patches) -> None:
+    """Libraries make a parameter once more with all attributes of the first: `kind(data, **first.__dict__)`.
+
+    Those that say what it holds are the trace's own, and no kind of parameter knows them.
+    """
+    kind = type(torch.nn.Parameter)
+    make = kind.__call__
+
+    def __call__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {name: one for name, one in kwargs.items() if name not in MARKS}
+        return make(cls, *args, **kwargs)
+
+    patches.set(kind, "__call__", __call__)
 
 
 def _lazy(patches: Patches, places: Places) -> None:

@@ -30,7 +30,7 @@ _PASS_ON = (SAME - {_ATEN.index.Tensor}) | {
     _ATEN.mean.dim,
 }
 # Attributes that say what a tensor holds.
-_MARKS = frozenset((*small_values.MARKS, *likely_values.MARKS, drawn_values.MARK))
+MARKS = frozenset((*small_values.MARKS, *likely_values.MARKS, drawn_values.MARK))
 _META = torch.device("meta")
 _IS_WRAPPED = torch._C._functorch.is_functorch_wrapped_tensor
 # In place of a result, where there is more to do for an op.
@@ -95,7 +95,7 @@ class PlainOps:
             key = one.untyped_storage()._cdata
             if self._places.is_elsewhere(key):
                 return False
-            if plan.passes_on and (self._knows(key) or not _MARKS.isdisjoint(one.__dict__)):
+            if plan.passes_on and (self._knows(key) or not MARKS.isdisjoint(one.__dict__)):
                 return False
             # One that is not known is enough: nothing is computed then.
             lacks_values = lacks_values or (small_values.held_by(one) is None and one.numel() > 0)

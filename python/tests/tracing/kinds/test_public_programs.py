@@ -124,6 +124,28 @@ other.data = torch.ones(4, device="cuda")
 assert other.is_cuda and other.shape == (4,)
 """
 
+# As libraries make each parameter of a model once more, of its own kind, without memory.
+MADE_AGAIN = """
+import torch
+from torch import nn
+
+class Scaled(nn.Parameter):
+    def __new__(cls, data, requires_grad=True, scale=1):
+        made = super().__new__(cls, data, requires_grad)
+        made.scale = scale
+        return made
+
+first = Scaled(torch.ones(8, 8), scale=3)
+norm = nn.LayerNorm(8)
+for given in (first, norm.weight):
+    kind, options = type(given), given.__dict__
+    options["requires_grad"] = given.requires_grad
+    again = kind(given.to("meta"), **options)
+    assert type(again) is kind and again.shape == given.shape
+    assert getattr(again, "scale", 3) == 3
+nn.Linear(8, 4).cuda()(torch.ones(1, 8, device="cuda")).sum().backward()
+"""
+
 CARD = """
 import torch
 
@@ -467,6 +489,9 @@ class PublicPrograms(unittest.TestCase):
 
     def test_weights_that_are_set_from_host_memory_stay_parameters(self):
         self.trace(TABLES)
+
+    def test_parameters_can_be_made_of_the_attributes_of_others(self):
+        self.trace(MADE_AGAIN)
 
     def test_a_card_tells_its_caches(self):
         self.trace(CARD)
