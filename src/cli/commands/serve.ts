@@ -376,7 +376,10 @@ async function serveWebhook(
   const bytesFor = async (request: WorkloadRequest, ending: AbortSignal): Promise<number> => {
     const signal = AbortSignal.any([ending, AbortSignal.timeout(estimateMs)]);
     // What its settings would save is not asked for here, and takes longer than the estimate.
-    const found = await estimate(await prepareEstimate(asProgramRuns(request), machine), { ...machine, signal });
+    const found = await estimate(await prepareEstimate(asProgramRuns(request), machine), {
+      ...machine,
+      signal,
+    });
     return bytesToReserve(found, Number.MAX_SAFE_INTEGER);
   };
   const log = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
