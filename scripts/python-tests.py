@@ -83,7 +83,7 @@ SECOND_TIER = (
 )
 # Those of the above that the first tier runs all the same.
 SMOKE = (
-    "keeping.test_keeping_below.KeepingBelow.test_a_step_whose_samples_get_longer",
+    "keeping.test_keeping_below.KeepingBelow.test_batches_of_a_program_that_keeps_its_results",
     "tracing.kinds.test_flex_attention.FlexAttention.test_it_asks_for_and_gives_back_what_it_does_on_the_card_in_the_same_order",
     "tracing.libraries.test_equal_graphs.EqualGraphs.test_other_blocks_are_lowered_for_themselves",
     "sharding.test_ranks_traced.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
@@ -91,7 +91,7 @@ SMOKE = (
     "tracing.libraries.test_later_parts.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
     "tracing.loops.test_loops.Loops.test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted",
     "tracing.test_fewer_imports.Traces.test_lines_are_those_of_all_imports",
-    "trainers.test_hugging_face_trainer.Unchanged.test_a_program_finishes_in_one_attempt_with_the_same_losses",
+    "trainers.test_hugging_face_trainer.LeftAlone.test_a_step_that_hands_on_all_it_is_given_is_known",
     "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",
 )
 # The longest files: they are cut into so many parts, which begin before all others.

@@ -4,6 +4,7 @@ Arguments: CASE (kept, longer or batches), WAY ("ahead": as it is; "after": only
 highest share of the limit while it ran, how often memory ran out, and the sizes; one JSON line.
 """
 
+import ctypes
 import json
 import logging
 import sys
@@ -19,6 +20,9 @@ from plimsoll.memory.gauge import HostGauge  # noqa: E402
 from plimsoll.recovery.rules import fitting, sizer  # noqa: E402
 
 MIB = 2**20
+# Tensors are mapped one by one: what a heap keeps of freed ones would differ from run to run.
+M_MMAP_THRESHOLD = -3
+ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MIB)
 # Few steps that grow by much: most of the time of a step goes into mapping its memory.
 STEPS, BATCH = 20, 64
 # Every step is looked at, however fast the machine is.

@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 import unittest
+
+import warm
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(os.path.dirname(FOLDER))
@@ -13,14 +14,9 @@ LIMIT_BYTES = 800 * 2**20
 
 def run(case, way):
     """A process of its own: the limit on its data is a real one, and is not taken back."""
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-W", "ignore", os.path.join(FOLDER, "growing.py"), case, way, PACKAGE],
-        # Tensors are mapped one by one: what a heap keeps of freed ones would differ from run to run.
-        env={
-            **os.environ,
-            "PLIMSOLL_MEMORY_BYTES": str(LIMIT_BYTES),
-            "MALLOC_MMAP_THRESHOLD_": str(2**20),
-        },
+        env={**os.environ, "PLIMSOLL_MEMORY_BYTES": str(LIMIT_BYTES)},
         capture_output=True,
         text=True,
         timeout=600,
