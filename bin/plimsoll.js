@@ -26,13 +26,14 @@ if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
 /** With too few open files allowed, not even the program can be read; main says the same later on. */
 function withoutFiles(error) {
   if (error.code !== 'EMFILE' && error.code !== 'ENFILE') throw error;
-  const main = () => {
-    process.stderr.write(
-      'plimsoll: too-many-files: No more files can be opened: the limit of open files is reached. Allow more with "ulimit -n 1024", or close other programs.\n',
-    );
-    return 3;
-  };
-  return { main };
+  return { main: sayTooManyFiles };
+}
+
+function sayTooManyFiles() {
+  process.stderr.write(
+    'plimsoll: too-many-files: No more files can be opened: the limit of open files is reached. Allow more with "ulimit -n 1024", or close other programs.\n',
+  );
+  return 3;
 }
 
 /**

@@ -132,7 +132,7 @@ function testsInTypeScript() {
 function filesWithTag() {
   const tagged = new RegExp(`tags:.*\\b${restTag}\\b|@module-tag ${restTag}\\b`);
   return ['src', 'test', 'web'].flatMap((folder) =>
-    readdirSync(`${root}${folder}`, { recursive: true })
+    readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' })
       .map((file) => `${folder}/${file}`)
       .filter((file) => file.endsWith('.test.ts'))
       .filter((file) => tagged.test(readFileSync(`${root}${file}`, 'utf8'))),

@@ -149,7 +149,7 @@ def _view_for(options: Namespace) -> View | None:
         raise Failure(
             "protection-missing",
             "this machine does not allow a view of the files of its own",
-            "leave --protection out: the best that works here is taken",
+            "leave that option out: the best that works here is taken",
             status=MISSING_PACKAGE,
         )
     return view

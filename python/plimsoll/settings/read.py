@@ -172,7 +172,7 @@ def _refuse_of_command(found: dict[str, Any]) -> None:
     """A file is shared with the command; a dict is for the session alone, so a key without effect is a mistake."""
     key = next((key for key in OF_THE_COMMAND if key in found), None)
     if key is not None:
-        fact = f'config: "{key}" has no effect in a session: the command plimsoll goes by it'
+        fact = f'config: "{key}" has no effect in a session: only the command line reads it'
         raise Failure("key-of-command", fact, f"Leave it out, or put it into {NAME}.", key)
 
 

@@ -204,7 +204,9 @@ describe('what is taken for what was left out', () => {
 
   it('is of a plan only what the plan does not choose, with no budget', async () => {
     expect(await planAssumptions(open, withoutGpu)).toEqual({
-      ...{ mode: 'train', seq: 1024, keep: 'loss' },
+      mode: 'train',
+      seq: 1024,
+      keep: 'loss',
     });
   });
 

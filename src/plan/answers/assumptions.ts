@@ -29,10 +29,8 @@ export async function estimateAssumptions(
   const { mode, batch, sequence, image, precision } = workload;
   const { keep = 'loss', optimizer, checkpointing } = workload;
   const training = mode === 'train' ? { keep, optimizer, checkpointing } : {};
-  return openOnly(request, {
-    ...{ mode, batch, seq: sequence, image, precision, gpu: gpu.name },
-    ...training,
-  });
+  const always = { mode, batch, seq: sequence, image, precision, gpu: gpu.name };
+  return openOnly(request, { ...always, ...training });
 }
 
 /** The same for `answerPlan`, which chooses most of what is left out. */

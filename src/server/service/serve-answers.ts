@@ -138,25 +138,26 @@ export function serveAnswers(
       return programs({ key: () => programKey(asked, gpu), make }, signal);
     },
     estimate: (request, signal, words = 'request', withLimit = atOnce) => {
-      const place = speaking(words);
+      const speaker = speaking(words);
       if (isServing(request)) {
-        return withLimit(() => answerServing(request, { ...place, signal }));
+        return withLimit(() => answerServing(request, { ...speaker, signal }));
       }
       return estimates(
         {
           key: async () =>
-            answerKey({ ...(await prepareEstimate(request, place)), words }, machine),
-          make: (ending) => withLimit(() => answerEstimate(request, { ...place, signal: ending })),
+            answerKey({ ...(await prepareEstimate(request, speaker)), words }, machine),
+          make: (ending) =>
+            withLimit(() => answerEstimate(request, { ...speaker, signal: ending })),
         },
         signal,
       );
     },
     plan: (request, signal, words = 'request', withLimit = atOnce) => {
-      const place = speaking(words);
+      const speaker = speaking(words);
       return plans(
         {
-          key: async () => answerKey({ ...(await preparePlan(request, place)), words }, machine),
-          make: (ending) => withLimit(() => answerPlan(request, { ...place, signal: ending })),
+          key: async () => answerKey({ ...(await preparePlan(request, speaker)), words }, machine),
+          make: (ending) => withLimit(() => answerPlan(request, { ...speaker, signal: ending })),
         },
         signal,
       );

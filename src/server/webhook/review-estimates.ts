@@ -6,7 +6,7 @@ import type { Clock } from '../../time/clock.js';
 /** Each is a short text and a number. */
 const rememberedEstimates = 1000;
 /** Different ones under way at the same time: some 20 s of work on two cores. */
-const mostAtOnce = 200;
+const maxAtOnce = 200;
 
 /** What a workload needs on each GPU, for one who waits so long for it. */
 export type ReviewEstimate = (request: WorkloadRequest, waitSeconds: number) => Promise<number>;
@@ -25,14 +25,14 @@ export function reviewEstimates(
   clock: Clock,
 ): ReviewEstimate {
   const known = new RememberedWork<number>(rememberedEstimates);
-  let underWay = 0;
+  let running = 0;
   const count = async (request: WorkloadRequest, signal: AbortSignal): Promise<number> => {
-    if (underWay >= mostAtOnce) throw tooManyEstimates();
-    underWay += 1;
+    if (running >= maxAtOnce) throw tooManyEstimates();
+    running += 1;
     try {
       return await make(request, signal);
     } finally {
-      underWay -= 1;
+      running -= 1;
     }
   };
   return async (request, waitSeconds) => {
@@ -70,7 +70,7 @@ function tooManyEstimates(): Failure {
   return new Failure({
     kind: 'interrupted',
     code: 'too-many-estimates',
-    fact: `${mostAtOnce} other workloads are being estimated.`,
+    fact: `${maxAtOnce} other workloads are being estimated.`,
     next: 'Create the pod again in a minute.',
   });
 }

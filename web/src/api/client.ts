@@ -140,12 +140,9 @@ export async function fetchAssumptions(
   body: object,
   signal: AbortSignal,
 ): Promise<Assumptions> {
-  const address = `${path}/assumptions`;
-  const found = await ask<{ readonly assumptions: Assumptions }>(address, {
-    ...sending('POST', body),
-    signal,
-  });
-  return found.assumptions;
+  const request = { ...sending('POST', body), signal };
+  type Found = { readonly assumptions: Assumptions };
+  return (await ask<Found>(`${path}/assumptions`, request)).assumptions;
 }
 
 /** The models and cards that the server knows. */

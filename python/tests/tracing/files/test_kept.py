@@ -16,7 +16,7 @@ ALL = (VIEW, COPIES)
 BY_KERNEL = (VIEW,)
 
 
-class Way(NamedTuple):
+class Deed(NamedTuple):
     code: str
     kept_by: tuple = ALL
 
@@ -24,88 +24,88 @@ class Way(NamedTuple):
 PYTHON = 'open(r"{0}", "w").write("changed")'
 # `at(name)` is a path in the folder of this way: `a` is a file, `link` leads to it, `tree/f` is another.
 WAYS = {
-    "open": Way("open(at('a'), 'w').write('changed')"),
-    "open to append": Way("open(at('a'), 'a').write('changed')"),
-    "open by number": Way(
+    "open": Deed("open(at('a'), 'w').write('changed')"),
+    "open to append": Deed("open(at('a'), 'a').write('changed')"),
+    "open by number": Deed(
         "os.close(os.open(at('a'), os.O_WRONLY | os.O_TRUNC)); assert not read('a')"
     ),
-    "open by number to read and write": Way(
+    "open by number to read and write": Deed(
         "n = os.open(at('a'), os.O_RDWR); os.ftruncate(n, 0); os.close(n); assert not read('a')"
     ),
-    "truncate": Way("os.truncate(at('a'), 0); assert not read('a')"),
-    "bytes": Way("open(os.fsencode(at('a')), 'w').write('changed')"),
-    "through a link": Way("open(at('link'), 'w').write('changed')"),
-    "a new link": Way(
+    "truncate": Deed("os.truncate(at('a'), 0); assert not read('a')"),
+    "bytes": Deed("open(os.fsencode(at('a')), 'w').write('changed')"),
+    "through a link": Deed("open(at('link'), 'w').write('changed')"),
+    "a new link": Deed(
         "os.symlink(at('a'), at('new')); open(at('new'), 'w').write('changed')\n"
         "assert read('a') == read('new') == 'changed'"
     ),
-    "a new link to a folder": Way(
+    "a new link to a folder": Deed(
         "os.symlink(at('tree'), at('new')); open(at('new/f'), 'w').write('changed')\n"
         "open(at('new/g'), 'w').write('new'); assert read('new/g') == 'new'\n"
         "assert read('tree/f') == 'changed'; os.remove(at('new/f'))"
     ),
-    "a new hard link": Way("os.link(at('a'), at('new')); open(at('new'), 'w').write('changed')"),
-    "chmod": Way("os.chmod(at('a'), 0o700); assert os.stat(at('a')).st_mode & 0o777 == 0o700"),
-    "chmod of a folder": Way("os.chmod(at('tree'), 0o700)"),
-    "chmod by number": Way(
+    "a new hard link": Deed("os.link(at('a'), at('new')); open(at('new'), 'w').write('changed')"),
+    "chmod": Deed("os.chmod(at('a'), 0o700); assert os.stat(at('a')).st_mode & 0o777 == 0o700"),
+    "chmod of a folder": Deed("os.chmod(at('tree'), 0o700)"),
+    "chmod by number": Deed(
         "f = open(at('a')); os.fchmod(f.fileno(), 0o700); os.utime(f.fileno(), (1, 1))"
     ),
-    "chmod of pathlib": Way("pathlib.Path(at('a')).chmod(0o700)"),
-    "touch": Way("pathlib.Path(at('a')).touch()"),
-    "utime": Way("os.utime(at('a'), (1, 1)); assert os.stat(at('a')).st_mtime == 1"),
-    "attributes": Way("os.setxattr(at('a'), 'user.x', b'1')"),
-    "a named pipe": Way("os.mkfifo(at('pipe')); assert stat.S_ISFIFO(os.stat(at('pipe')).st_mode)"),
-    "a socket": Way(
+    "chmod of pathlib": Deed("pathlib.Path(at('a')).chmod(0o700)"),
+    "touch": Deed("pathlib.Path(at('a')).touch()"),
+    "utime": Deed("os.utime(at('a'), (1, 1)); assert os.stat(at('a')).st_mtime == 1"),
+    "attributes": Deed("os.setxattr(at('a'), 'user.x', b'1')"),
+    "a named pipe": Deed("os.mkfifo(at('pipe')); assert stat.S_ISFIFO(os.stat(at('pipe')).st_mode)"),
+    "a socket": Deed(
         "s = socket.socket(socket.AF_UNIX); s.bind(at('socket')); s.listen()\n"
         "c = socket.socket(socket.AF_UNIX); c.connect(at('socket')); assert os.path.exists(at('socket'))"
     ),
-    "rename": Way("os.rename(at('a'), at('b')); assert not os.path.exists(at('a'))"),
-    "rename of a folder": Way("os.rename(at('tree'), at('wood')); assert read('wood/f') == 'f'"),
-    "remove": Way("os.remove(at('a'))"),
-    "remove a tree": Way("shutil.rmtree(at('tree'))"),
-    "make folders": Way("os.makedirs(at('new/deeper'))"),
-    "sqlite": Way("insert(sqlite3.connect(at('db')), 't')"),
-    "sqlite by a URI": Way(
+    "rename": Deed("os.rename(at('a'), at('b')); assert not os.path.exists(at('a'))"),
+    "rename of a folder": Deed("os.rename(at('tree'), at('wood')); assert read('wood/f') == 'f'"),
+    "remove": Deed("os.remove(at('a'))"),
+    "remove a tree": Deed("shutil.rmtree(at('tree'))"),
+    "make folders": Deed("os.makedirs(at('new/deeper'))"),
+    "sqlite": Deed("insert(sqlite3.connect(at('db')), 't')"),
+    "sqlite by a URI": Deed(
         "insert(sqlite3.connect('file:' + at('db') + '?mode=rw', uri=True), 't')"
     ),
-    "sqlite attached": Way(
+    "sqlite attached": Deed(
         "c = sqlite3.connect(':memory:'); c.execute(\"ATTACH DATABASE '%s' AS x\" % at('db')); insert(c, 'x.t')"
     ),
-    "sqlite attached by a value": Way(
+    "sqlite attached by a value": Deed(
         "c = sqlite3.connect(':memory:'); c.cursor().execute('attach ? as x', (at('db'),)); insert(c, 'x.t')"
     ),
-    "sqlite attached by a name": Way(
+    "sqlite attached by a name": Deed(
         "c = sqlite3.connect(':memory:'); c.execute('attach :p as x', {'p': at('db')}); insert(c, 'x.t')"
     ),
-    "numpy.memmap": Way("m = numpy.memmap(at('a'), 'u1', 'r+'); m[:1] = 88; m.flush()"),
-    "a child in Python": Way("child([sys.executable, '-c', PYTHON.format(at('a'))])"),
-    "a child without variables": Way(
+    "numpy.memmap": Deed("m = numpy.memmap(at('a'), 'u1', 'r+'); m[:1] = 88; m.flush()"),
+    "a child in Python": Deed("child([sys.executable, '-c', PYTHON.format(at('a'))])"),
+    "a child without variables": Deed(
         "child([sys.executable, '-c', PYTHON.format(at('a'))], env={})"
     ),
-    "a child with -I": Way("child([sys.executable, '-I', '-c', PYTHON.format(at('a'))])"),
-    "a child with -E and a file": Way("child([sys.executable, '-E', 'writes.py', at('a')])"),
-    "a child with -S": Way("child([sys.executable, '-S', '-c', PYTHON.format(at('a'))])"),
-    "a child with -Ic in one word": Way("child([sys.executable, '-Ic', PYTHON.format(at('a'))])"),
-    "a child of env -i": Way("child(['env', '-i', sys.executable, '-c', PYTHON.format(at('a'))])"),
-    "a child of multiprocessing": Way(
+    "a child with -I": Deed("child([sys.executable, '-I', '-c', PYTHON.format(at('a'))])"),
+    "a child with -E and a file": Deed("child([sys.executable, '-E', 'writes.py', at('a')])"),
+    "a child with -S": Deed("child([sys.executable, '-S', '-c', PYTHON.format(at('a'))])"),
+    "a child with -Ic in one word": Deed("child([sys.executable, '-Ic', PYTHON.format(at('a'))])"),
+    "a child of env -i": Deed("child(['env', '-i', sys.executable, '-c', PYTHON.format(at('a'))])"),
+    "a child of multiprocessing": Deed(
         "c = multiprocessing.get_context('spawn').Process(target=change, args=(at('a'),)); c.start(); c.join()\n"
         "assert read('a') == 'changed'"
     ),
-    "a shell": Way("os.system('echo changed > ' + at('a'))", BY_KERNEL),
-    "a shell that starts Python": Way(
+    "a shell": Deed("os.system('echo changed > ' + at('a'))", BY_KERNEL),
+    "a shell that starts Python": Deed(
         "child(['sh', '-c', f\"{sys.executable} -I -c 'open(\\\"{at('a')}\\\", \\\"w\\\")'\"])",
         BY_KERNEL,
     ),
-    "touch of a shell": Way("child(['touch', at('a')])", BY_KERNEL),
-    "chmod of a shell": Way("child(['chmod', '700', at('a')])", BY_KERNEL),
-    "posix_spawn": Way(
+    "touch of a shell": Deed("child(['touch', at('a')])", BY_KERNEL),
+    "chmod of a shell": Deed("child(['chmod', '700', at('a')])", BY_KERNEL),
+    "posix_spawn": Deed(
         "os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', 'echo > ' + at('a')], os.environ), 0)",
         BY_KERNEL,
     ),
-    "a library in C": Way(
+    "a library in C": Deed(
         "ctypes.CDLL(None).truncate(os.fsencode(at('a')), ctypes.c_long(0))", BY_KERNEL
     ),
-    "a library in C that removes": Way("ctypes.CDLL(None).unlink(os.fsencode(at('a')))", BY_KERNEL),
+    "a library in C that removes": Deed("ctypes.CDLL(None).unlink(os.fsencode(at('a')))", BY_KERNEL),
 }
 
 PROGRAM = """

@@ -64,10 +64,8 @@ export async function servingAssumptions(
     asked,
     await work({ kind: 'read', path: asked.model }, signal),
   );
-  return {
-    ...{ engine, maxModelLen, precision, gpu: gpu.name, kvPrecision: cacheType },
-    gpuMemoryUtilization: utilization,
-  };
+  const limits = { maxModelLen, gpuMemoryUtilization: utilization };
+  return { ...limits, engine, precision, gpu: gpu.name, kvPrecision: cacheType };
 }
 
 function serving(asked: ServeAsked, read: ReadSource, gpu: Gpu) {

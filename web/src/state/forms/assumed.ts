@@ -39,7 +39,11 @@ const names = createStore<KnownNames | undefined>(undefined);
 export function useNames(): KnownNames | undefined {
   useEffect(() => {
     // Without them nothing is suggested.
-    if (names.get() === undefined) fetchNames().then(names.set, () => undefined);
+    if (names.get() === undefined)
+      fetchNames().then(
+        (found) => names.set(found),
+        () => undefined,
+      );
   }, []);
   return useStore(names, (now) => now);
 }

@@ -219,6 +219,7 @@ function firstAnswer(
     answerTo(kind, { ...question, method: 'formula' }, signal).then(
       (found) => {
         if (!isOver) show(found);
+        return undefined;
       },
       // The whole answer says what is wrong.
       () => undefined,

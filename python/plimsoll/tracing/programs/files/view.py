@@ -30,7 +30,7 @@ _ALL_USERS = ["0", "0", "4294967295"]
 # It takes milliseconds; a file system that does not answer would keep it for ever.
 _SECONDS = 10.0
 # Machines of clusters have some hundred mounts, nearly all of containers.
-_MOST_MOUNTS, _MOST_SOCKETS, _MOST_FOLDERS = 256, 256, 4096
+_MAX_MOUNTS, _MAX_SOCKETS, _MAX_FOLDERS = 256, 256, 4096
 _DEEPEST = 2
 # No files: what the kernel shows of itself, and devices.
 _AS_THEY_ARE = ("/proc", "/sys", "/dev")
@@ -333,7 +333,7 @@ def _written_by_me(top: str) -> tuple[list[str], bool]:
     """Folders of others, near the top, that this account may write into, such as `/tmp`, or one that a group shares; and
     whether there are any of its own."""
     left, others, owns = [(top, 0)], [], False
-    for _ in range(_MOST_FOLDERS):
+    for _ in range(_MAX_FOLDERS):
         if not left:
             break
         folder, depth = left.pop()
@@ -392,7 +392,7 @@ def _mounts() -> Iterator[Mount]:
             writable = "rw" in options and "rw" in rest[-1].split(",")
             if not _OF_CONTAINERS.match(os.path.join(path, "")):
                 found[path] = Mount(path, kind, options, writable)
-    if len(found) > _MOST_MOUNTS:
+    if len(found) > _MAX_MOUNTS:
         raise OSError("too many mounts")
     yield from sorted(found.values(), key=lambda mount: len(mount.path.rstrip("/").split("/")))
 
@@ -402,7 +402,7 @@ def _sockets() -> list[str]:
     with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         paths = [line.split(maxsplit=7)[7].rstrip("\n") for line in file if " /" in line]
     names = [path for path in dict.fromkeys(paths) if path.startswith("/")]
-    return [path for path in names[:_MOST_SOCKETS] if _has_kind(path, stat.S_ISSOCK)]
+    return [path for path in names[:_MAX_SOCKETS] if _has_kind(path, stat.S_ISSOCK)]
 
 
 def _pipes(folders: list[str]) -> list[str]:
