@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
-import { GiB } from '../../units/bytes.js';
+import { formatBytes, GiB } from '../../units/bytes.js';
 import { answerEstimate, prepareEstimate } from './answer-estimate.js';
 import { answerPlan } from './answer-plan.js';
 import { estimateAssumptions, knownNames, planAssumptions } from './assumptions.js';
@@ -51,6 +51,36 @@ describe('answerEstimate', () => {
     expect(answer.notes[0]).toBe('This is for gpu:0, which was found here.');
     const larger = await answerEstimate({ ...job, batch: 16 }, machine);
     expect(larger.peak.allocatedBytes).toBeGreaterThan(answer.peak.allocatedBytes);
+  });
+
+  it('recommends a quantization for the same batch and card, by the figures beside it', async () => {
+    const model = join(root, 'bench/truth/configs/llama-2-7b.json');
+    const asked = {
+      model,
+      mode: 'infer',
+      seq: 4096,
+      precision: 'bf16',
+      method: 'formula',
+    } as const;
+    const ask = (batch: number, more = {}) =>
+      answerEstimate({ ...asked, batch, gpu: '4090', ...more }, machine);
+    const small = await ask(1);
+    expect(small.recommendedQuantization).toEqual({
+      preset: 'fp16',
+      training: 'none',
+      reason: `It is the most precise preset: it needs ${formatBytes(small.peak.leastCapacityBytes)} of the 24.0 GiB of this card (estimated).`,
+    });
+    const larger = await ask(4);
+    const eight = larger.savings?.find(({ settings }) => settings.quantization === 'int8');
+    expect(larger.peak.leastCapacityBytes).toBeGreaterThan(24 * GiB);
+    expect(larger.recommendedQuantization?.preset).toBe('int8');
+    expect(larger.recommendedQuantization?.reason).toContain(
+      `it needs ${formatBytes(eight?.leastCapacityBytes ?? 0)} of the 24.0 GiB`,
+    );
+    const largest = (await ask(256)).recommendedQuantization;
+    expect(largest?.preset).toBe('none');
+    expect(largest?.reason).toContain('No preset makes this workload surely fit the 24.0 GiB');
+    expect(await ask(1, { quantization: 'int4' })).not.toHaveProperty('recommendedQuantization');
   });
 
   it('takes cards of the configuration, and null as left out', async () => {
