@@ -30,6 +30,8 @@ class Children:
         self._overlay = overlay
         self.started: list[str] = []
         self._processes: list[Any] = []
+        # Whether it started programs whose files nothing keeps apart.
+        self.writes_for_real = False
 
     def install(self, patches: Patches) -> None:
         start = subprocess.Popen.__init__
@@ -64,6 +66,7 @@ class Children:
         if isinstance(args, (list, tuple)) and args and _is_python(args[0]):
             given["args"] = started.python_command(self._overlay, list(args), folder)
         else:
+            self.writes_for_real = True
             given["args"] = started.other_command(self._overlay, args, folder)
             given["cwd"] = started.other_folder(self._overlay, folder)
 
