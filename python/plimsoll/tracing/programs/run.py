@@ -67,10 +67,6 @@ _BENCHMARK = (
     "it takes"
 )
 _GUESSES_TRIALS = "; where it tries fewer than are counted, the peak is far lower"
-_WRITES_FOR_REAL = (
-    "This machine does not let the trace keep files apart: other programs that the program started wrote their files "
-    "for real"
-)
 _WAS_ENDED = (
     "The program was ended after many operations that showed nothing new: what it does later is not counted, and the "
     "interval reaches up for it."
@@ -160,13 +156,11 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         world.close()
         recording.parallel = world.parallel
         children.check(uses_gpu=watch.steps_seen())
-        if children.writes_for_real:
-            observer.notes.add(_WRITES_FOR_REAL)
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
             recording.benchmark, guesses = True, observer.guesses_trials
             recording.guesses_trials = guesses
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
-    recording.notes = sorted(observer.notes)
+    recording.notes = sorted({*observer.notes, *children.notes})
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.ragged, recording.drawn = observer.ragged, observer.drawn
     recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers

@@ -7,7 +7,7 @@ import unittest
 from tracing.files.traced_folder import TracedFolder
 
 from plimsoll.tracing.options import COPIES
-from plimsoll.tracing.programs.run import _WRITES_FOR_REAL
+from plimsoll.tracing.programs.children import WRITE_FOR_REAL
 
 IN_PYTHON = """
 import os, subprocess, sys, torch
@@ -96,7 +96,7 @@ class Started(TracedFolder):
         with tempfile.NamedTemporaryFile() as trace:
             self.ends_well(self.start("train.py", protection=COPIES, output=trace.name))
             (notes,) = (json.loads(line)["notes"] for line in trace if b'"notes"' in line)
-        self.assertEqual([note for note in notes if "for real" in note], [_WRITES_FOR_REAL])
+        self.assertEqual([note for note in notes if "for real" in note], [WRITE_FOR_REAL])
 
     def test_those_of_multiprocessing(self):
         self.put("train.py", OF_MULTIPROCESSING)
