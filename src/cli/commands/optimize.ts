@@ -91,7 +91,7 @@ export const optimizeCommand: CommandModule = {
       )
       .option(
         '--memory <size>',
-        "memory limit for PyTorch's allocator, such as 24GiB",
+        'memory that the device offers, CUDA context included, such as 24GiB',
         sizeArgument('--memory'),
       )
       .option('--apply', 'write the environment file, the configuration and the loading choice')
@@ -285,8 +285,8 @@ function withConfiguration(given: OptimizeArguments, { training }: Settings): Op
 }
 
 /**
- * What PyTorch's allocator may have: as an option says, as the configuration says, else what the load
- * line leaves of the card that was named or found. Undefined where there is neither.
+ * What the job may take of the device: as an option says, as the configuration says, else the load
+ * line of the card that was named or found. Undefined where there is neither.
  */
 function memoryBudget(
   given: OptimizeArguments,
@@ -298,8 +298,7 @@ function memoryBudget(
   if (memoryLimitBytes !== undefined) return memoryLimitBytes;
   if (gpu === undefined) return undefined;
   const percent = training.memoryPercent ?? loadLinePercent;
-  const allowed = (percent / 100) * gpu.capacityBytes - gpu.context.bytes;
-  return Math.max(MiB, Math.floor(allowed / MiB) * MiB);
+  return Math.floor(((percent / 100) * gpu.capacityBytes) / MiB) * MiB;
 }
 
 /** Before anything takes its time. */
@@ -368,7 +367,7 @@ async function trainModel(
       surely: plan.surely,
       settings: plan.settings,
       peakBytes: plan.estimate.peak.leastCapacityBytes,
-      capacityBytes: budget.capacityBytes,
+      capacityBytes: budget.memoryBytes,
       method: plan.estimate.method,
       loading,
       paste: modelPaste(plan.settings, loading, budget.memoryBytes),
@@ -446,7 +445,7 @@ async function trainProgram(
       surely: found.surely,
       settings: found.settings,
       peakBytes: estimate.peak.leastCapacityBytes,
-      capacityBytes: budget.capacityBytes,
+      capacityBytes: budget.memoryBytes,
       method: estimate.method,
       loading,
       paste: programPaste(found.command, budget.memoryBytes),
@@ -490,7 +489,7 @@ async function traced(
       onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
     },
   );
-  const fit = fitOf(estimate, budget.capacityBytes);
+  const fit = fitOf(estimate, budget.memoryBytes);
   return {
     estimate,
     settings: programSettings('unknown', 'unknown'),

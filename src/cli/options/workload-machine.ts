@@ -32,6 +32,7 @@ const optionNames: Partial<Record<RequestField, string>> = {
   args: '--arg',
   targetSeq: '--target-seq',
   memoryBytes: '--memory',
+  allocatorMemoryBytes: '--allocator-memory',
   maxBatch: '--max-batch',
   maxModelLen: '--max-model-len',
   gpuMemoryUtilization: '--gpu-memory-utilization',

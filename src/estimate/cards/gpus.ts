@@ -43,6 +43,19 @@ export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu
   return only;
 }
 
+/**
+ * What a process takes of a card before it has anything there; of one that is not known, what is
+ * usual.
+ *
+ * @example
+ * contextBytesOf('NVIDIA H200'); // 794820608
+ */
+export function contextBytesOf(name: string, configured: readonly GpuEntry[] = []): number {
+  const [only, ...others] = gpusNamed(name, configured);
+  const context = others.length === 0 ? only?.context : undefined;
+  return (context ?? assumedContext).bytes;
+}
+
 /** All cards that a name may mean; one where it is a card's own. */
 export function gpusNamed(name: string, configured: readonly GpuEntry[]): readonly Gpu[] {
   const wanted = normal(name.slice(0, longestName));

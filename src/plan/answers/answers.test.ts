@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
 import { formatBytes, GiB } from '../../units/bytes.js';
+import { sureBytes } from '../fit/fit.js';
 import { answerEstimate, prepareEstimate } from './answer-estimate.js';
 import { answerPlan } from './answer-plan.js';
 import { estimateAssumptions, knownNames, planAssumptions } from './assumptions.js';
@@ -189,10 +190,33 @@ describe('answerPlan', () => {
 
   it('plans for the card that is here, where neither memory nor a card is given', async () => {
     const { budget, notes } = await answerPlan(job, machine);
-    expect(budget.capacityBytes).toBe(15 * GiB);
+    expect(budget.memoryBytes).toBe(15 * GiB);
     expect(notes).toContain('This is for gpu:0, which was found here.');
     const more = await answerPlan({ ...job, memoryBytes: 40 * GiB }, machine);
     expect(more.budget.memoryBytes).toBe(40 * GiB);
+  });
+
+  it('counts the context into "memoryBytes", and not into "allocatorMemoryBytes"', async () => {
+    const asked = { ...job, batch: 64, method: 'formula' } as const;
+    const device = await answerPlan({ ...asked, memoryBytes: 8 * GiB }, withoutGpu);
+    const { contextBytes } = device.budget;
+    expect(contextBytes).toBeGreaterThan(256 * 1024 ** 2);
+    expect(device.budget).toEqual({
+      memoryBytes: 8 * GiB,
+      contextBytes,
+      allocatorMemoryBytes: 8 * GiB - contextBytes,
+    });
+    expect(sureBytes(device.estimate)).toBeLessThanOrEqual(8 * GiB);
+    const allocator = await answerPlan({ ...asked, allocatorMemoryBytes: 8 * GiB }, withoutGpu);
+    expect(allocator.budget).toMatchObject({
+      memoryBytes: 8 * GiB + contextBytes,
+      allocatorMemoryBytes: 8 * GiB,
+    });
+    expect(allocator.notes.join()).toContain("PyTorch's allocator may hold 8.0 GiB");
+    const same = { ...asked, memoryBytes: 8 * GiB + contextBytes };
+    expect((await answerPlan(same, withoutGpu)).settings).toEqual(allocator.settings);
+    const tiny = await answerPlan({ ...asked, memoryBytes: 64 * 1024 ** 2 }, withoutGpu);
+    expect([tiny.fits, tiny.budget.allocatorMemoryBytes]).toEqual([false, 0]);
   });
 
   it('says how to load weights that are rounded', async () => {
@@ -207,6 +231,11 @@ describe('answerPlan', () => {
     [{ ...job }, 'The memory budget is missing.'],
     [{ ...job, memoryBytes: '8GiB' }, '"memoryBytes" cannot be "8GiB".'],
     [{ ...job, memoryBytes: 0 }, '"memoryBytes" cannot be "0".'],
+    [{ ...job, allocatorMemoryBytes: 0 }, '"allocatorMemoryBytes" cannot be "0".'],
+    [
+      { ...job, memoryBytes: GiB, allocatorMemoryBytes: GiB },
+      'Both "memoryBytes" and "allocatorMemoryBytes" were given.',
+    ],
     [{ ...job, memoryBytes: GiB, zero: 4 }, '"zero" cannot be "4".'],
     [{ ...job, memoryBytes: GiB, offload: 'all' }, '"offload" cannot be "all".'],
     [{ ...job, memoryBytes: GiB, gpus: 2 ** 20 + 1 }, '1048577 GPUs are more than can be traced.'],

@@ -6,7 +6,6 @@ import { shellWords } from '../../units/shell-words.js';
 import {
   batchWords,
   fitWords,
-  neededBytes,
   optionCells,
   optionHeads,
   othersHeading,
@@ -73,7 +72,7 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
     [span(`At the peak (estimated, by ${estimate.method}):`, 'bold')],
     [span('  '), ...stackedBar(estimate.breakdown, width, style)],
     ...estimate.breakdown.map((entry) => partLine(entry, estimate.peak.deviceBytes, style)),
-    ...otherLines(plan, budget),
+    ...otherLines(plan),
     ...(notes.length + estimate.notes.length > 0 ? [[]] : []),
   ];
   const drawn = lines.map((line) => paintLine(line, columns, style));
@@ -104,10 +103,10 @@ function snippetLines(snippet: PlanSnippet | undefined): string[] {
 /** Words stand to the left, figures to the right. */
 const isWords = [true, false, false, false, true] as const;
 
-function otherLines(plan: Plan, budget: PlanBudgetWords): Span[][] {
+function otherLines(plan: Plan): Span[][] {
   const { alternatives, estimate } = plan;
   if (alternatives.length === 0) return [];
-  const rows = alternatives.map((option) => optionCells(option, estimate, budget));
+  const rows = alternatives.map((option) => optionCells(option, estimate));
   const widths = optionHeads.map((head, at) =>
     Math.max(head.length, ...rows.map((cells) => cells[at]?.length ?? 0)),
   );
@@ -179,7 +178,7 @@ export function programPlanText(
   ].join('\n');
 }
 
-function triedLines({ alternatives, budget }: ProgramPlan): Span[][] {
+function triedLines({ alternatives }: ProgramPlan): Span[][] {
   if (alternatives.length === 0) return [];
   return [
     [],
@@ -188,7 +187,7 @@ function triedLines({ alternatives, budget }: ProgramPlan): Span[][] {
       const fits = fitWords(option);
       return [
         span(`  ${batchWords(option.settings).padEnd(12)}`),
-        span(formatBytes(neededBytes(option, budget)).padStart(10), 'bold'),
+        span(formatBytes(option.peak.leastCapacityBytes).padStart(10), 'bold'),
         span(`  ${answers[fits]}`, paints[fits]),
       ];
     }),

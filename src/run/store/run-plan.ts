@@ -16,7 +16,10 @@ export interface RunPlan {
   readonly createdAt: string;
   /** What the first attempt is told. */
   readonly settings: RunSettings;
+  /** What it may take of its device, or of the host. */
   readonly memoryBytes: number | null;
+  /** What of that the CUDA context takes on its GPU; left out, `memoryBytes` is the allocator's. */
+  readonly contextBytes?: number | undefined;
   readonly maxAttempts: number;
   /** Whether the device was named, so that the program shall see no other. */
   readonly pinnedDevice: boolean;
@@ -37,6 +40,21 @@ export interface RunPlan {
   readonly config?: AdaptedConfig | undefined;
   /** What the program runs as; left out, what its supervisor is. */
   readonly account?: Account | undefined;
+}
+
+/**
+ * What is enforced on a device: on the host of all that the processes take, on a GPU of what PyTorch
+ * reserves beside the context.
+ *
+ * @example
+ * limitOn({ memoryBytes: 8 * GiB, contextBytes: GiB }, 'gpu:0'); // 7 GiB
+ */
+export function limitOn(
+  { memoryBytes, contextBytes = 0 }: Pick<RunPlan, 'memoryBytes' | 'contextBytes'>,
+  device: string,
+): number | undefined {
+  if (memoryBytes === null) return undefined;
+  return device === 'host' ? memoryBytes : Math.max(1, memoryBytes - contextBytes);
 }
 
 /** A command and an environment have some MiB at most; JSON writes a character in up to six bytes. */
