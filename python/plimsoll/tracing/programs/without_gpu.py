@@ -13,7 +13,7 @@ _CHOSEN = re.compile(r"(?:^|[^a-z])(?:cpu|no[-_]?(?:cuda|gpu))(?:[^a-z]|$)", re.
 _OPTION = re.compile(
     r"""(?:add_argument|option)\([^)]*?["'](--[\w-]*(?:device|cuda|gpu|cpu)[\w-]*)["']"""
 )
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def failure_without_gpu(command: list[str], computed: bool) -> Failure:
@@ -59,6 +59,6 @@ def _how_to_choose(command: list[str]) -> str:
 def _source(command: list[str]) -> str:
     try:
         with open(command[0], encoding="utf-8", errors="replace") as file:
-            return file.read(_MOST_BYTES)
+            return file.read(_MAX_BYTES)
     except OSError:
         return ""
