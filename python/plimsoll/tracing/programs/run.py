@@ -51,6 +51,7 @@ from .distributed.wrappers import Wrappers
 from .drawing import largest
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
+from .files.dependencies import Dependencies
 from .files.overlay import Overlay, SeenFiles
 from .files.view import View
 from .launchers import announce, launch_of
@@ -126,6 +127,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         overlay = _files(stack, options, view)
         patches = Patches()
         stack.callback(patches.undo)
+        dependencies = _dependencies(stack, patches, options, overlay)
         _work_less(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
@@ -160,7 +162,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
             recording.benchmark, guesses = True, observer.guesses_trials
             recording.guesses_trials = guesses
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
-    recording.notes = sorted(observer.notes)
+    recording.notes, recording.files = sorted(observer.notes), dependencies and dependencies.found()
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.ragged, recording.drawn = observer.ragged, observer.drawn
     recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
@@ -176,6 +178,16 @@ def _files(stack: ExitStack, options: Namespace, view: View | None) -> Overlay:
     overlay = Overlay(folder, options.scratch)
     stack.callback(overlay.clean)
     return overlay
+
+
+def _dependencies(
+    stack: ExitStack, patches: Patches, options: Namespace, overlay: Overlay
+) -> Dependencies | None:
+    if options.scratch is None:
+        return None
+    dependencies = Dependencies(options.scratch)
+    dependencies.watch(stack, patches, overlay.holds)
+    return dependencies
 
 
 def _install(
