@@ -127,7 +127,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         overlay = _files(stack, options, view)
         patches = Patches()
         stack.callback(patches.undo)
-        dependencies = _dependencies(stack, patches, options, overlay)
+        _watch_files(stack, patches, options.scratch, overlay, recording)
         _work_less(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
@@ -162,7 +162,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
             recording.benchmark, guesses = True, observer.guesses_trials
             recording.guesses_trials = guesses
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
-    recording.notes, recording.files = sorted(observer.notes), dependencies and dependencies.found()
+    recording.notes = sorted({*observer.notes, *children.notes})
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.ragged, recording.drawn = observer.ragged, observer.drawn
     recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
@@ -180,14 +180,19 @@ def _files(stack: ExitStack, options: Namespace, view: View | None) -> Overlay:
     return overlay
 
 
-def _dependencies(
-    stack: ExitStack, patches: Patches, options: Namespace, overlay: Overlay
-) -> Dependencies | None:
-    if options.scratch is None:
-        return None
-    dependencies = Dependencies(options.scratch)
+def _watch_files(
+    stack: ExitStack, patches: Patches, scratch: str | None, overlay: Overlay, recording: Any
+) -> None:
+    """Notes what the answer depends on; without a folder for what forks read, that stays unknown."""
+    if scratch is None:
+        return
+    dependencies = Dependencies(scratch)
     dependencies.watch(stack, patches, overlay.holds)
-    return dependencies
+
+    def keep() -> None:
+        recording.files = dependencies.found()
+
+    stack.callback(keep)
 
 
 def _install(
