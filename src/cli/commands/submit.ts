@@ -1,4 +1,4 @@
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
@@ -6,9 +6,9 @@ import { type ClusterOrder, hasClusterEnded } from '../../engine/cluster.js';
 import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { supervisions } from '../../engine/kubernetes/supervised-command.js';
 import { keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
-import { estimateProgram } from '../../estimate/program-estimate.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import { programNeed } from '../../jobs/daemon/submission/program-need.js';
 import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
@@ -17,6 +17,7 @@ import { hasEnded } from '../../jobs/types.js';
 import { workloadKey } from '../../jobs/workload-key.js';
 import { findModel } from '../../model/names/find-model.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
+import { KeptAnswers } from '../../plan/answers/kept-answers.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { isModelName } from '../../plan/answers/source-of.js';
 import {
@@ -247,7 +248,7 @@ const usualAttempts = 3;
 async function submitToCluster(
   words: readonly string[],
   given: ClusterSubmitArguments,
-  { io }: CommandContext,
+  { io, version }: CommandContext,
 ): Promise<number> {
   const { command, options } = splitWords(words, given.engine);
   const isKubernetes = given.engine === 'kubernetes';
@@ -281,6 +282,7 @@ async function submitToCluster(
       environmentChanges,
       offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
       settings,
+      version,
       onProgress: (text, share) => progress.show(text, share),
       signal: stop.signal,
     },
@@ -387,6 +389,7 @@ interface ClusterAsk {
   /** Of the largest GPU. */
   readonly offerBytes: Known<number>;
   readonly settings: Settings;
+  readonly version: string;
   readonly onProgress: (text: string, share?: number) => void;
   readonly signal: AbortSignal;
 }
@@ -429,7 +432,7 @@ async function clusterOrder(ask: ClusterAsk, io: CliIo): Promise<ClusterOrder> {
 }
 
 async function estimated(
-  { request, onProgress, signal }: ClusterAsk,
+  { request, version, onProgress, signal }: ClusterAsk,
   offerBytes: number,
   settings: Settings,
   io: CliIo,
@@ -448,7 +451,9 @@ async function estimated(
       const { gpu } = await chosenGpu(undefined, machine);
       const environment = { ...io.environment, ...variables };
       const place = { ...machine, folder, environment, signal: stopped, timeoutSeconds };
-      return estimateProgram({ command, gpu }, place);
+      const kept = new KeptAnswers(join(homeFolder(io.environment), 'answers'));
+      const { estimate } = await keptProgram({ command, gpu }, place, { kept, version });
+      return estimate;
     },
     signal,
   );
