@@ -191,7 +191,7 @@ class Optimization:
         self._train = train
         self.changes: list[Change] = []
         self.skipped: dict[str, str] = {}
-        self._forward = forward
+        self.forward = forward
         self._kept = self._measure()
         self._weights = parameter_bytes(model)
 
@@ -200,7 +200,17 @@ class Optimization:
             self.skipped[name] = why_not
             return
         self.changes.append(change)
-        now, weights = self._measure(), parameter_bytes(self.model)
+        try:
+            now = self._measure()
+        except Exception as error:
+            # The forward ran before this change.
+            self.changes.pop().undo()
+            why = (str(error).splitlines() or [""])[0]
+            self.skipped[name] = (
+                f"undone: with it, the forward ends with {type(error).__name__}: {why}"
+            )
+            return
+        weights = parameter_bytes(self.model)
         # Where nothing is kept for backward there is nothing to save of it.
         if self._kept and now is not None and change.what in _MEASURED:
             change.measured_bytes = self._kept - now
@@ -227,10 +237,10 @@ class Optimization:
         }
 
     def _measure(self) -> int | None:
-        if self._forward is None:
+        if self.forward is None:
             return None
         with as_in_training(self.model) if self._train else nullcontext():
-            return kept_for_backward(self._forward, self.model)
+            return kept_for_backward(self.forward, self.model)
 
 
 def optimize(
@@ -401,9 +411,10 @@ def _prune(made: Optimization, model: Any, prune: float | str, train: bool) -> N
         )
     else:
         made.apply(
-            pruning.remove_channels(model, float(prune)),
+            pruning.remove_channels(model, float(prune), made.forward),
             "prune",
-            "no feed-forward layers were found",
+            "no layer was found whose channels the next one alone uses"
+            + ("" if made.forward else "; forward=lambda: model(batch) lets it look at a run"),
         )
 
 
