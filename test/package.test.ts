@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -100,6 +101,10 @@ describe('the launcher of the archives', () => {
     expect(launch('./plimsoll')).toEqual([expected]);
     expect(launch('PATH=$PWD:/bin:/usr/bin; plimsoll')).toEqual([expected]);
   });
+});
+
+it('has a command that can be started by its name', () => {
+  expect(statSync(join(root, 'bin/plimsoll.js')).mode & 0o111).toBe(0o111);
 });
 
 describe('isInstalled', () => {
