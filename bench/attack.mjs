@@ -11,6 +11,8 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { clockJumps } from './attack/clock-jumps.mjs';
+import { crowdedExporter, crowdedWebhook } from './attack/crowds.mjs';
+import { estimatedProgram } from './attack/estimated-program.mjs';
 import { forkBombs } from './attack/fork-bombs.mjs';
 import { fullDisk } from './attack/full-disk.mjs';
 import { halfClosed } from './attack/half-closed.mjs';
@@ -47,6 +49,9 @@ const attacks = [
   fullDisk,
   clockJumps,
   secondUser,
+  crowdedExporter,
+  crowdedWebhook,
+  estimatedProgram,
 ];
 
 const { values } = parseArgs({

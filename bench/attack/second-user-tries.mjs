@@ -1,10 +1,10 @@
 // What another user of the machine tries, as that user. Prints what it got that it should not have.
-//   node second-user-tries.mjs URL HOME PID OWN-FOLDER
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+//   node second-user-tries.mjs URL HOME PID OWN-FOLDER MODELS
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 
-const [url, home, pid, own] = process.argv.slice(2);
+const [url, home, pid, own, models] = process.argv.slice(2);
 const got = [];
 let tried = 0;
 
@@ -45,6 +45,15 @@ for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
     if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(home)) throw new Error('not its');
   });
 }
+
+// A model that leads to the owner's token: the owner's server is asked for it afterwards.
+const version = 'a'.repeat(40);
+const planted = join(models, 'hub', 'models--evil--link');
+rmSync(planted, { recursive: true, force: true });
+for (const part of ['refs', `snapshots/${version}`])
+  mkdirSync(join(planted, part), { recursive: true });
+writeFileSync(join(planted, 'refs', 'main'), version);
+symlinkSync(join(home, 'token'), join(planted, 'snapshots', version, 'config.json'));
 
 const job = { command: ['touch', join(own, 'ran')], memoryBytes: 1024 * 1024 };
 for (const headers of [

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { closeAndJudge } from './support/closing.mjs';
 import { processesOf, readProc } from './support/leftovers.mjs';
-import { until } from './support/place.mjs';
+import { command, until } from './support/place.mjs';
 import { Server } from './support/server.mjs';
 import { Work } from './support/work.mjs';
 
@@ -25,7 +25,12 @@ export const secondUser = {
       return;
     }
     const work = new Work(place);
-    const server = new Server(place);
+    // Models that all accounts of a machine share.
+    const models = join(place.folder, 'models');
+    mkdirSync(models);
+    chmodSync(models, 0o777);
+    const theirToken = tokenOfUser(place);
+    const server = new Server(place, { environment: { HF_HOME: models } });
     if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     // The folder that the suite made is open to others, as a home in /srv may be; the home is not.
@@ -40,7 +45,14 @@ export const secondUser = {
     chmodSync(theirs, 0o777);
     copyFileSync(program, join(theirs, 'tries.mjs'));
     for (let round = 0; round < times; round++) {
-      const words = [join(theirs, 'tries.mjs'), server.url, place.home, String(server.pid), theirs];
+      const words = [
+        join(theirs, 'tries.mjs'),
+        server.url,
+        place.home,
+        String(server.pid),
+        theirs,
+        models,
+      ];
       const argv = [...asOther.slice(1), process.execPath, ...words];
       const { status, stdout, stderr } = spawnSync(asOther[0], argv, {
         encoding: 'utf8',
@@ -52,12 +64,32 @@ export const secondUser = {
       findings.wrong.push(...got);
       if (round === 0) findings.notes.push(`${tried} tries a round`);
       if (stdout.includes(secret)) findings.wrong.push('it has the secret of a job');
+      const estimate = await fetch(`${server.url}/estimate`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${theirToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'evil/link', batch: 1, seq: 64 }),
+      });
+      if ((await estimate.text()).includes(server.token.slice(0, 4))) {
+        findings.wrong.push('a link in the models showed a file of the owner');
+      }
       if (existsSync(join(theirs, 'ran'))) findings.wrong.push('it ran a command as the owner');
     }
     work.openGate();
     await closeAndJudge({ server, place, work, findings, owner });
   },
 };
+
+/** Of a user whose requests are made as an account that may read nothing of the owner's. */
+function tokenOfUser(place) {
+  const words = ['users', 'add', 'eve', '--role', 'user', '--account', 'nobody', '--json'];
+  const { stdout, stderr } = spawnSync(process.execPath, [command, ...words], {
+    env: place.environment(),
+    encoding: 'utf8',
+  });
+  const [token] = /pu_[\w.-]+/.exec(stdout) ?? [];
+  if (token === undefined) throw new Error(`no user was added: ${stderr}`);
+  return token;
+}
 
 /** Everyone can read the arguments of every process. */
 function judgeArguments(place, secrets, findings) {

@@ -10,9 +10,10 @@ import { command, killQuietly, patienceMs, until } from './place.mjs';
 export class Server {
   #agent = new Agent({ keepAlive: true, maxSockets: 8 });
 
-  constructor(place, { arguments: more = [], environment = {}, prefix = [] } = {}) {
+  constructor(place, options = {}) {
+    const { name = 'serve', arguments: more = [], environment = {}, prefix = [] } = options;
     this.place = place;
-    const words = [...prefix, process.execPath, command, 'serve', '--port', '0', '--json', ...more];
+    const words = [...prefix, process.execPath, command, name, '--port', '0', '--json', ...more];
     this.child = spawn(words[0], words.slice(1), {
       cwd: place.folder,
       env: place.environment(environment),
@@ -32,8 +33,9 @@ export class Server {
     });
     this.ready = new Promise((resolve) => {
       createInterface({ input: this.child.stdout }).once('line', (line) => {
-        const { url, pid } = JSON.parse(line);
-        this.url = url;
+        const { url, place: page, pid } = JSON.parse(line);
+        // Of an exporter it is the place of its page.
+        this.url = url ?? page;
         this.pid = pid;
         resolve(true);
       });

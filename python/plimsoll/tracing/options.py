@@ -27,7 +27,7 @@ OPTIMIZERS = (
     "sgd-momentum",
 )
 # How the files of a program are kept apart: see `programs/files`.
-VIEW, REFUSAL, COPIES = "view", "refusal", "copies"
+VIEW, COPIES = "view", "copies"
 # More than any tensor dimension that fits a GPU; keeps a slip of the finger from running for hours.
 _LARGEST = 1 << 24
 
@@ -109,7 +109,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--protection",
-        choices=(VIEW, REFUSAL, COPIES),
+        choices=(VIEW, COPIES),
         default=None,
         help="what keeps a program from changing files; left out, the best that works here",
     )

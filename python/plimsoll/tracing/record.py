@@ -20,8 +20,8 @@ from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
 from .module_names import ModuleNames
-from .programs.files.view import View
 from .observer import Observer
+from .programs.files.view import View
 from .sharding import shard, zero
 from .sharding.parallel import Parallel, parallel_of
 from .sharding.world import world

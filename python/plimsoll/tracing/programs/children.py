@@ -23,6 +23,10 @@ from .files.overlay import Overlay
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")
 # Enough to prepare data.
 _SECONDS = 120
+WRITE_FOR_REAL = (
+    "This machine does not let the trace keep files apart: other programs that the program started wrote their files "
+    "for real"
+)
 
 
 class Children:
@@ -30,6 +34,7 @@ class Children:
         self._overlay = overlay
         self.started: list[str] = []
         self._processes: list[Any] = []
+        self.notes: set[str] = set()
 
     def install(self, patches: Patches) -> None:
         start = subprocess.Popen.__init__
@@ -64,6 +69,7 @@ class Children:
         if isinstance(args, (list, tuple)) and args and _is_python(args[0]):
             given["args"] = started.python_command(self._overlay, list(args), folder)
         else:
+            self.notes.add(WRITE_FOR_REAL)
             given["args"] = started.other_command(self._overlay, args, folder)
             given["cwd"] = started.other_folder(self._overlay, folder)
 

@@ -160,7 +160,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
             recording.benchmark, guesses = True, observer.guesses_trials
             recording.guesses_trials = guesses
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
-    recording.notes = sorted(observer.notes)
+    recording.notes = sorted({*observer.notes, *children.notes})
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.ragged, recording.drawn = observer.ragged, observer.drawn
     recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers

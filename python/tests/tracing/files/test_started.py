@@ -1,8 +1,13 @@
 """Processes that a program starts find what it wrote, and what they write is found."""
 
+import json
+import tempfile
 import unittest
 
 from tracing.files.traced_folder import TracedFolder
+
+from plimsoll.tracing.options import COPIES
+from plimsoll.tracing.programs.children import WRITE_FOR_REAL
 
 IN_PYTHON = """
 import os, subprocess, sys, torch
@@ -85,6 +90,13 @@ class Started(TracedFolder):
     def test_other_programs(self):
         self.put("train.py", OF_OTHERS)
         self.leaves_all_as_it_is("train.py")
+
+    def test_a_note_says_that_nothing_keeps_files_of_other_programs_apart(self):
+        self.put("train.py", "import os, torch\ntorch.zeros(9, device='cuda')\nos.system('true')")
+        with tempfile.NamedTemporaryFile() as trace:
+            self.ends_well(self.start("train.py", protection=COPIES, output=trace.name))
+            (notes,) = (json.loads(line)["notes"] for line in trace if b'"notes"' in line)
+        self.assertEqual([note for note in notes if "for real" in note], [WRITE_FOR_REAL])
 
     def test_those_of_multiprocessing(self):
         self.put("train.py", OF_MULTIPROCESSING)

@@ -25,8 +25,8 @@ class TracedFolder(unittest.TestCase):
         with open(whole, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def start(self, program, scratch=None, protection=None):
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
+    def start(self, program, scratch=None, protection=None, output=os.devnull):
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
         temporary = {} if scratch is None else {"TMPDIR": scratch}
         return warm.Popen(
             [

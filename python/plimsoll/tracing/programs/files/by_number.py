@@ -53,7 +53,8 @@ def _numbers(patches: Patches, overlay: Overlay) -> None:
         if not there and not flags & os.O_CREAT:
             raise error_of(errno.ENOENT, path)
         target = overlay.writable(path, keep=not flags & os.O_TRUNC)
-        return open_file(target, flags, mode)
+        # A copy that would be emptied at once is not made.
+        return open_file(target, flags | os.O_CREAT, mode)
 
     def truncate(path: Any, length: int) -> None:
         if is_path(path) and not overlay.exists(path):

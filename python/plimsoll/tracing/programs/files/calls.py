@@ -16,7 +16,10 @@ from .overlay import Overlay, is_path
 
 # Python's own: while a trace runs it is replaced.
 _READLINK = os.readlink
-_QUESTIONS = ("stat", "lstat", "access", "chmod", "utime", "listxattr", "getxattr")
+_QUESTIONS = ("stat", "lstat", "access", "listxattr", "getxattr")
+# They change what is said of a file, not what is in it.
+_MARKS = ("chmod", "lchmod", "chown", "lchown", "utime", "setxattr", "removexattr")
+_MARKS_BY_NUMBER = ("fchmod", "fchown")
 
 
 def install(patches: Patches, overlay: Overlay) -> None:
@@ -26,6 +29,10 @@ def install(patches: Patches, overlay: Overlay) -> None:
     for name in _QUESTIONS:
         if hasattr(os, name):
             _question(patches, overlay, os, name)
+    for name in (*_MARKS, *_MARKS_BY_NUMBER):
+        if hasattr(os, name):
+            _mark(patches, overlay, name)
+    _special_files(patches, overlay)
     _folders(patches, overlay)
     for name in ("remove", "unlink"):
         _removal(patches, overlay, name)
@@ -48,10 +55,46 @@ def _opening(patches: Patches, overlay: Overlay) -> None:
 
 
 def _question(patches: Patches, overlay: Overlay, module: Any, name: str) -> None:
-    ask = getattr(module, name)
-    patches.set(
-        module, name, lambda path, *args, **kwargs: ask(overlay.readable(path), *args, **kwargs)
-    )
+    ask, last = getattr(module, name), name != "lstat"
+
+    def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
+        follows = last and kwargs.get("follow_symlinks", True)
+        return ask(overlay.readable(path, follows), *args, **kwargs)
+
+    patches.set(module, name, asked)
+
+
+def _mark(patches: Patches, overlay: Overlay, name: str) -> None:
+    mark = getattr(os, name)
+
+    def marked(path: Any, *args: Any, **kwargs: Any) -> None:
+        # Folders, and files that were opened only to be read, are the real ones: they stay as they are.
+        if overlay.leaves_alone(path if is_path(path) else _opened(path)):
+            mark(path, *args, **kwargs)
+        elif is_path(path) and kwargs.get("dir_fd") is None:
+            if not overlay.exists(path):
+                raise error_of(errno.ENOENT, path)
+            if not os.path.isdir(path):
+                mark(overlay.writable(path, keep=True), *args, **kwargs)
+
+    patches.set(os, name, marked)
+
+
+def _special_files(patches: Patches, overlay: Overlay) -> None:
+    for name in ("mkfifo", "mknod"):
+        if hasattr(os, name):
+            _special_file(patches, overlay, name)
+
+
+def _special_file(patches: Patches, overlay: Overlay, name: str) -> None:
+    make = getattr(os, name)
+
+    def made(path: Any, *args: Any, **kwargs: Any) -> None:
+        if overlay.exists(path):
+            raise error_of(errno.EEXIST, path)
+        make(overlay.writable(path, last=False), *args, **kwargs)
+
+    patches.set(os, name, made)
 
 
 def _folders(patches: Patches, overlay: Overlay) -> None:
@@ -81,7 +124,7 @@ def _removal(patches: Patches, overlay: Overlay, name: str) -> None:
             if overlay.leaves_alone(_opened(dir_fd)):
                 remove(path, dir_fd=dir_fd)
             return
-        where = overlay.readable(path)
+        where = overlay.readable(path, last=False)
         real = where is path and is_path(path) and not overlay.leaves_alone(path)
         if not real or os.path.isdir(path) or not overlay.exists(path):
             # What was written; or an error, where nothing is, or a folder.
@@ -126,11 +169,13 @@ def _move(patches: Patches, overlay: Overlay, name: str) -> None:
 
     def moved(source: Any, target: Any, **kwargs: Any) -> None:
         if overlay.leaves_alone(source):
-            move(source, overlay.writable(target), **kwargs)
+            move(source, overlay.writable(target, last=False), **kwargs)
         elif os.path.isdir(source):
             overlay.move_folder(source, target, move)
         else:
-            move(overlay.writable(source, keep=True), overlay.writable(target), **kwargs)
+            place = overlay.writable(source, keep=True, last=False)
+            move(place, overlay.writable(target, last=False), **kwargs)
+            overlay.move_link(source, target)
             overlay.remove(source)
 
     patches.set(os, name, moved)
@@ -142,7 +187,7 @@ def _links(patches: Patches, overlay: Overlay) -> None:
     def named_by(path: Any, *, dir_fd: int | None = None) -> Any:
         if dir_fd is not None:
             return read(path, dir_fd=dir_fd)
-        named = read(overlay.readable(path))
+        named = read(overlay.readable(path, last=False))
         return overlay.original(os.fsdecode(named)) or named
 
     def linked(source: Any, target: Any, **kwargs: Any) -> None:
@@ -156,7 +201,9 @@ def _links(patches: Patches, overlay: Overlay) -> None:
             return
         # What it names is looked for beside it, and may itself lie here.
         named = os.path.join(os.path.dirname(os.path.abspath(target)), source)
-        link_by_name(overlay.readable(named), overlay.writable(target), *args, **kwargs)
+        place = overlay.writable(target, last=False)
+        link_by_name(overlay.readable(named), place, *args, **kwargs)
+        overlay.link(target, named)
 
     patches.set(os, "readlink", named_by)
     patches.set(os, "link", linked)

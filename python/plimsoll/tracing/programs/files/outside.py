@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from functools import wraps
 from typing import Any, Callable, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlsplit, urlunsplit
 
 from ...standins.imports import when_imported
 from ...standins.patches import Patches
@@ -19,6 +20,8 @@ from .overlay import Overlay, is_path
 # Files that are read and written in place, such as databases, are copied up to this size. A larger one is one of
 # the user's data sets, which is only read: copying it would fill the disk.
 _LARGEST_COPY = 256 << 20
+# Of SQLite's authorizer.
+_ATTACH = 24
 
 
 class Path(NamedTuple):
@@ -66,8 +69,10 @@ _CALLS: tuple[tuple[str, str, str, tuple[Path, ...]], ...] = (
     ),
     ("tokenizers.implementations", "BertWordPieceTokenizer", "__init__", (_read(1, "vocab"),)),
     ("safetensors.numpy", "", "save_file", (_written(1, "filename"),)),
-    ("sqlite3", "", "connect", (Path(0, "database", "database"),)),
-    ("sqlite3.dbapi2", "", "connect", (Path(0, "database", "database"),)),
+    *(
+        (module, "", "connect", (Path(0, "database", "database"),))
+        for module in ("sqlite3", "sqlite3.dbapi2")
+    ),
     ("pyarrow", "", "memory_map", (Path(0, "path", "mode"),)),
     ("pyarrow", "", "OSFile", (Path(0, "path", "mode"),)),
     ("pyarrow", "", "input_stream", (_read(0, "source"),)),
@@ -109,6 +114,25 @@ _CALLS: tuple[tuple[str, str, str, tuple[Path, ...]], ...] = (
 def install(patches: Patches, overlay: Overlay) -> None:
     for module, owner, name, paths in _CALLS:
         when_imported(module, _replacing(patches, overlay, owner, name, paths))
+    for module in ("sqlite3", "sqlite3.dbapi2"):
+        when_imported(module, lambda held: _attach_nothing_real(patches, overlay, held))
+
+
+def _attach_nothing_real(patches: Patches, overlay: Overlay, module: Any) -> None:
+    """What a statement attaches is named in SQL, and cannot be replaced: SQLite refuses it."""
+    connect = module.connect
+
+    def permitted(action: int, name: Any, *_: Any) -> int:
+        harmless = name in ("", ":memory:") or (name is not None and overlay.leaves_alone(name))
+        return 1 if action == _ATTACH and not harmless else 0
+
+    @wraps(connect)
+    def connected(*args: Any, **kwargs: Any) -> Any:
+        connection = connect(*args, **kwargs)
+        connection.set_authorizer(permitted)
+        return connection
+
+    patches.set(module, "connect", connected)
 
 
 def _replacing(
@@ -179,10 +203,18 @@ def _mode(path: Path, args: Any, kwargs: Mapping[str, Any]) -> Any:
 
 
 def _database(overlay: Overlay, value: Any, kwargs: Mapping[str, Any]) -> Any:
-    """A file that is read and written in place; no file has a name such as `:memory:`, or one of a URI."""
+    """A file that is read and written in place; no file has a name such as `:memory:`."""
     name = os.fsdecode(value)
-    if not name or name.startswith((":", "file:")):
+    if not name or name.startswith(":"):
         return value
+    if kwargs.get("uri") and name.startswith("file:"):
+        parts = urlsplit(name)
+        path, query = unquote(parts.path), parse_qs(parts.query)
+        if not path or query.get("mode") == ["memory"]:
+            return value
+        reads = query.get("mode") == ["ro"] or "immutable" in query
+        place = _database(overlay, path, {"readonly": reads})
+        return urlunsplit(("file", "", quote(os.path.abspath(place)), parts.query, parts.fragment))
     if kwargs.get("readonly") or _is_large(overlay.readable(value)):
         return overlay.readable(value)
     return overlay.writable(value, keep=True)

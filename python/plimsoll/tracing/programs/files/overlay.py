@@ -6,6 +6,7 @@ removes stays, but not for the program. Folders that it makes are made in both p
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -28,6 +29,9 @@ _LIBRARIES = tuple(
     }
 )
 
+
+# As many as Linux follows.
+_MAX_LINKS = 40
 
 # Folders that a trace makes where the program wants them, for libraries that write there without Python.
 #
@@ -121,6 +125,8 @@ class Overlay:
         self._made = MadeFolders(os.path.join(folder, "made by others"), owner)
         # What really lies there, but was removed by the program.
         self._removed: set[str] = set()
+        # Those that the program made by name, with what they lead to.
+        self._links: dict[str, str] = {}
         # Folders whose files are written where they are.
         self._left_alone = [folder]
         if scratch is not None:
@@ -144,22 +150,49 @@ class Overlay:
     def path(self, name: Any) -> str:
         return os.path.join(self._folder, _whole(name).lstrip("/").replace(":", "_"))
 
+    def link(self, name: Any, target: str) -> None:
+        """What is asked of a link that the program made is asked of the path that it leads to: the system would follow
+        it to the real file."""
+        self._links[_whole(self.followed(name, last=False))] = _whole(target)
+
+    def move_link(self, source: Any, target: Any) -> None:
+        before, after = (_whole(self.followed(name, last=False)) for name in (source, target))
+        self._links.pop(after, None)
+        if before in self._links:
+            self._links[after] = self._links[before]
+
+    def followed(self, name: Any, last: bool = True) -> Any:
+        """Without links that the program made; with `last=False` the last part of the path may be one."""
+        if not self._links or not is_path(name):
+            return name
+        given = whole = _whole(name)
+        for _ in range(_MAX_LINKS):
+            inside = os.path.join(whole, "") if last else whole
+            link = next((one for one in self._links if inside.startswith(one + os.sep)), None)
+            if link is None:
+                return name if whole == given else whole
+            whole = os.path.abspath(self._links[link] + whole[len(link) :])
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), given)
+
     def original(self, path: str) -> str | None:
         """The path under which a program wrote what lies in the trace's own folder; None for others."""
         inside = os.path.join(self._folder, "")
         return os.path.join("/", path[len(inside) :]) if path.startswith(inside) else None
 
     def holds(self, name: Any) -> bool:
-        return self._used and is_path(name) and _exists(self.path(name))
+        return self._used and is_path(name) and _exists(self.path(self.followed(name)))
 
-    def readable(self, name: Any) -> Any:
+    def readable(self, name: Any, last: bool = True) -> Any:
         """Where the program finds it; of what is not there for the program, a path where nothing is."""
+        name = self.followed(name, last)
         if self._is_as_installed(name) or not is_path(name) or self.leaves_alone(name):
             return name
-        return self.path(name) if self.holds(name) or self._hides(_whole(name)) else name
+        held = self._used and _exists(self.path(name))
+        return self.path(name) if held or self._hides(_whole(name)) else name
 
-    def writable(self, name: Any, keep: bool = False) -> Any:
+    def writable(self, name: Any, keep: bool = False, last: bool = True) -> Any:
         """Where a file is written instead; a terminal or a null device is used as it is."""
+        name = self.followed(name, last)
         if not is_path(name) or _is_special(name) or self.leaves_alone(name):
             return name
         target = self._room(name)
@@ -169,6 +202,7 @@ class Overlay:
 
     def listed(self, path: Any) -> list[Any]:
         """Entries of a folder, as `os.scandir` gives them."""
+        path = self.followed(path)
         if self._is_as_installed(path) or not is_path(path) or self.leaves_alone(path):
             return _entries(path)
         whole, where = _whole(path), self.readable(path)
@@ -191,7 +225,7 @@ class Overlay:
         return [entry for entry in _entries(path) if not hidden(entry)]
 
     def make(self, folder: Any, mode: int) -> None:
-        whole = _whole(folder)
+        whole = _whole(self.followed(folder, last=False))
         self._made.make(whole, mode)
         os.mkdir(self._room(whole), mode)
 
@@ -206,9 +240,10 @@ class Overlay:
 
     def remove(self, path: Any) -> None:
         """What really lies there is gone for the program alone, but for folders that it made."""
-        whole = _whole(path)
+        whole = _whole(self.followed(path, last=False))
         self._notice_change(whole)
         self._made.remove(whole)
+        self._links.pop(whole, None)
         if _exists(whole):
             self._removed.add(whole)
 
@@ -239,6 +274,7 @@ class Overlay:
             "owner": self._made.owner,
             "leftAlone": self._left_alone,
             "removed": sorted(self._removed),
+            "links": self._links,
         }
 
     def clean(self) -> None:
@@ -293,10 +329,10 @@ class SeenFiles(Overlay):
     def leave_alone(self, folder: Any) -> None:
         """The cache of data sets is known before the view is made."""
 
-    def readable(self, name: Any) -> Any:
+    def readable(self, name: Any, last: bool = True) -> Any:
         return name
 
-    def writable(self, name: Any, keep: bool = False) -> Any:
+    def writable(self, name: Any, keep: bool = False, last: bool = True) -> Any:
         return name
 
     def holds(self, name: Any) -> bool:
@@ -309,6 +345,8 @@ def overlay_of(state: dict[str, Any]) -> Overlay:
     for folder in state["leftAlone"]:
         overlay.leave_alone(folder)
     overlay.remove_all(state["removed"])
+    for name, target in state["links"].items():
+        overlay.link(name, target)
     overlay.others_may_write()
     return overlay
 

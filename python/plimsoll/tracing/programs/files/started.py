@@ -20,7 +20,10 @@ from .overlay import Overlay, overlay_of
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
 _STATE = "PLIMSOLL_FILES"
 _FIRST = "PYTHONPATH"
-# Options of Python that are followed by a value, and those that say what is run.
+# Options of Python: those without a value, which may stand together in one word; those that are followed by a value;
+# and those that say what is run.
+_SWITCHES = re.compile(r"-([bBdEhiIOPqRsSuvVx?]*)(.*)", re.DOTALL)
+_WITHOUT_PATHS = str.maketrans("", "", "IES")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _NO_FILE = ("-c", "-m", "-")
 # What stands between the words of a shell, and before the path in `--data=path`.
@@ -45,6 +48,7 @@ def environment(overlay: Overlay, given: Mapping[Any, Any] | None) -> dict[Any, 
 
 def python_command(overlay: Overlay, words: list[Any], folder: Any) -> list[Any]:
     """The words that start Python; a program that was written itself is run by one of ours."""
+    words = _seeing(words)
     place = _program(words)
     if place is None or not _is_written(overlay, words[place], folder):
         return words
@@ -71,6 +75,25 @@ def share_files(environment: Mapping[str, str]) -> None:
     with open(environment[_STATE], encoding="utf-8") as file:
         overlay = overlay_of(json.load(file))
     calls.install(Patches(), overlay)
+
+
+def _seeing(words: list[Any]) -> list[Any]:
+    """Without the options `-I`, `-E` and `-S`, with which Python runs nothing of ours first."""
+    kept, place = [words[0]], 1
+    while place < len(words):
+        word = os.fsdecode(words[place])
+        found = _SWITCHES.fullmatch(word)
+        if not found or word.startswith("--") or word == "-":
+            break
+        switches, rest = found[1].translate(_WITHOUT_PATHS), found[2]
+        kept += [f"-{switches}{rest}"] if switches or rest else []
+        place += 1
+        if rest[:1] in ("c", "m"):
+            break
+        if word in _WITH_VALUE:
+            kept += words[place : place + 1]
+            place += 1
+    return kept + words[place:]
 
 
 def _program(words: list[Any]) -> int | None:

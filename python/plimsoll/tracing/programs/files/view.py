@@ -35,8 +35,29 @@ _DEEPEST = 2
 # No files: what the kernel shows of itself, and devices.
 _AS_THEY_ARE = ("/proc", "/sys", "/dev")
 _NO_FILES = frozenset(
-    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs proc "
-    "pstore rpc_pipefs securityfs selinuxfs sysfs tracefs".split()
+    (
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "fusectl",
+        "hugetlbfs",
+        "mqueue",
+        "nsfs",
+        "proc",
+        "pstore",
+        "rpc_pipefs",
+        "securityfs",
+        "selinuxfs",
+        "sysfs",
+        "tracefs",
+    )
 )
 # Those of containers: programs have nothing there.
 _OF_CONTAINERS = re.compile(
@@ -330,8 +351,8 @@ def _make_around(folder: str, top: str, written: str) -> None:
 
 
 def _written_by_me(top: str) -> tuple[list[str], bool]:
-    """Folders of others, near the top, that this account may write into, such as `/tmp`, or one that a group shares; and
-    whether there are any of its own."""
+    """Folders of others, near the top, that this account may write into, such as `/tmp`; and whether there are any of
+    its own."""
     left, others, owns = [(top, 0)], [], False
     for _ in range(_MAX_FOLDERS):
         if not left:
