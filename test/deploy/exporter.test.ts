@@ -86,6 +86,16 @@ describe('deploy/kubernetes', () => {
     },
   );
 
+  it('has a namespace for each: the later one would remove what the earlier one allows', () => {
+    const namespaces = ['exporter.yaml', 'webhook.yaml'].map((name) => {
+      const [namespace, ...others] = manifestsIn(deployText(`kubernetes/${name}`)).map(Object);
+      const inOne = others.flatMap(({ metadata }) => metadata.namespace ?? []);
+      expect(new Set(inOne)).toEqual(new Set([namespace.metadata.name]));
+      return namespace.metadata.name;
+    });
+    expect(new Set(namespaces).size).toBe(namespaces.length);
+  });
+
   it('has a webhook whose names and ports fit together, with options that the command has', async () => {
     const [, deployment, service, configuration] = manifestsIn(
       deployText('kubernetes/webhook.yaml'),

@@ -51,6 +51,7 @@ export function openCluster(
   return slurmEngine({
     ...common,
     run: slurmCommands(environment),
+    environment,
     settings: settings.slurm ?? {},
   });
 }

@@ -82,7 +82,9 @@ export async function submitAttempt(parts: AttemptParts, run: SlurmCommand): Pro
   if (written !== undefined) return written;
   let slurmId: string;
   try {
-    const answer = await run('sbatch', ['--parsable'], scriptOf(parts));
+    // Variables such as SBATCH_PARTITION would win over the same words in a script, and not over these.
+    const words = ['--parsable', ...parts.order.sbatchOptions, ...parts.options];
+    const answer = await run('sbatch', words, scriptOf(parts));
     slurmId = answer.trim().split(';')[0] ?? '';
   } catch (error) {
     // The controller may have taken it and died before it answered.
