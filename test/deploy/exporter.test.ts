@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useCommand } from '../cli/command.js';
 import { textOf } from '../run/running.js';
-import { eventually } from '../support/eventually.js';
 import { kubernetesErrors, manifestsIn } from '../support/kubernetes-schema.js';
+import { eventually } from '../support/made-once.js';
 import { at, deployFolder, deployText, textsOf } from './deploy-files.js';
 import { parsePlainYaml } from './plain-yaml.js';
 

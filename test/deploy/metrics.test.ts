@@ -5,7 +5,7 @@ import { createFakeDaemon } from '../../src/server/fake-daemon-for-tests.js';
 import { openMetrics } from '../../src/server/metrics/metrics.js';
 import { systemClock } from '../../src/time/clock.js';
 import { fakeDevice } from '../../src/watch/fake-device-for-tests.js';
-import { eventually } from '../support/eventually.js';
+import { eventually } from '../support/made-once.js';
 import { deployText, deployYaml } from './deploy-files.js';
 import { metricsIn, metricsOn } from './metric-names.js';
 

@@ -30,7 +30,7 @@ import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import {
   addServerOptions,
   isOnThisMachine,

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { KiB } from '../../units/bytes.js';

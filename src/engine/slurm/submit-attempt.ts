@@ -1,7 +1,7 @@
 import { isKnown } from '../../units/known.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import type { Task } from '../job-folder.js';
-import { startedAgain } from '../node/started-again.js';
+import { startedAgain } from '../node/run-attempt.js';
 import { withoutArray } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSyn
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../../src/units/bytes.js';
-import { shellWords } from '../../../src/units/shell-words.js';
+import { shellWords } from '../../../src/units/words.js';
 import { root } from '../../support/project-files.js';
 import { takingMemory } from '../taking-memory.js';
 import { shardsPerGpu, startCluster, type TestCluster } from './slurm-cluster.js';
