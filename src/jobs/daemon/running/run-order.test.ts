@@ -28,6 +28,7 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
     endedMs: undefined,
     runId: undefined,
     alone,
+    estimating: false,
     ending: undefined,
   };
 }
