@@ -36,7 +36,7 @@ import { renderOverRanksHtml } from '../../report/ranks/over-ranks-html.js';
 import { type OverRanks, overRanksText } from '../../report/ranks/over-ranks-text.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import { serveText } from '../../report/text/serve-room-text.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { keptNote, keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';

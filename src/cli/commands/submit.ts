@@ -30,7 +30,7 @@ import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import {
   addServerOptions,
   isOnThisMachine,
@@ -146,11 +146,13 @@ export const submitCommand: CommandModule = {
     addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
       .addHelpText('after', help)
       .action(
-        context.action((words: readonly string[], given: Arguments) =>
-          clusterOf(given) === undefined
+        context.action((typed: readonly string[]) => {
+          const words = withoutOwnOptions(typed, command);
+          const given = command.opts<Arguments>();
+          return clusterOf(given) === undefined
             ? submit(words, checkedForServer(words, given, command), context)
-            : submitToCluster(words, checkedForCluster(given), context),
-        ),
+            : submitToCluster(words, checkedForCluster(given), context);
+        }),
       );
   },
 };
@@ -164,7 +166,7 @@ the active Python environment and similar variables, plus those named by --env.
 
 With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its
 memory needs, and runs under "plimsoll run" on the node. With --engine ray it goes to a Ray cluster, with
-the share of a GPU that its memory needs. Options of sbatch or Ray come after our own, before --. With
+the share of a GPU that its memory needs. Options of sbatch or Ray stand among our own, before --. With
 --engine kubernetes it becomes a Job with the GPU memory that HAMi or KAI shall give it.
 
 The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
@@ -213,6 +215,27 @@ async function submit(
     else io.stderr.write(`plimsoll: ${jobEndWords(ended)}\n`);
     return jobExitCode(ended.state);
   });
+}
+
+/**
+ * Reads our own options that stand among those of a cluster's command, where commander stops at the first
+ * word that it does not know. Answers the other words.
+ */
+function withoutOwnOptions(words: readonly string[], command: Command): readonly string[] {
+  const end = words.indexOf('--');
+  if (end === -1 || words[0]?.startsWith('-') !== true) return words;
+  const own: string[] = [];
+  const others: string[] = [];
+  for (let at = 0; at < end; at += 1) {
+    const word = words[at] ?? '';
+    const flag = word.replace(/=.*/s, '');
+    const option = command.options.find(({ short, long }) => short === flag || long === flag);
+    (option === undefined ? others : own).push(word);
+    const takesNext = option?.required === true && !word.includes('=') && at + 1 < end;
+    if (takesNext) own.push(words[++at] ?? '');
+  }
+  command.parseOptions(own);
+  return [...others, ...words.slice(end)];
 }
 
 /** What only a cluster takes is an error here, as any unknown option is. */
@@ -270,7 +293,7 @@ async function submitToCluster(
   const engine = openCluster(given, place);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
-  const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
+  const capacities = (await engine.devices(options)).map(({ capacityBytes }) => capacityBytes);
   const known = capacities.filter(isKnown);
   const order = await clusterOrder(
     {

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { delimiter, join } from 'node:path';
-import { killGroup } from '../../device/host/kill-group.js';
+import { killGroup } from '../../device/host/process-list.js';
 import { Failure } from '../../failure.js';
-import { packageFolder } from '../../files/package-folder.js';
+import { packageFolder } from '../../files/folders.js';
 import { onWorkLimit, secondsOf } from '../work-limit.js';
 import type { PythonEnd } from './python-failure.js';
 import { splitProgress } from './trace-progress.js';

@@ -2,8 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
 import type { Discovery } from '../../device/discover.js';
 import { type SharedDiscovery, shareReadings } from '../../device/shared-device.js';
-import { assumedContext } from '../../estimate/cards/gpu-table.js';
-import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
+import { contextBytesOf, type GpuEntry } from '../../estimate/cards/gpus.js';
 import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { loadLibc } from '../../run/launch/libc.js';
@@ -166,19 +165,10 @@ function contextBytesOn(
   return (deviceId) => {
     const info = devices.find((device) => device.info.id === deviceId)?.info;
     if (info === undefined || info.kind === 'host') return 0;
-    const bytes = known.get(info.name) ?? contextOf(info.name, configured);
+    const bytes = known.get(info.name) ?? contextBytesOf(info.name, configured);
     known.set(info.name, bytes);
     return bytes;
   };
-}
-
-function contextOf(name: string, configured: readonly GpuEntry[] | undefined): number {
-  try {
-    return findGpu(name, configured).context.bytes;
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    return assumedContext.bytes;
-  }
 }
 
 /** Each may start a process that traces a model; who knows the machine says how many it bears. */

@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
-import type { Account } from '../../run/account.js';
+import type { Account } from '../../run/types.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
 import type { DegradedReason, JobReason, NeedReason, RefusalReason } from '../reasons/types.js';

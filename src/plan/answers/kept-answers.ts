@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Estimate } from '../../estimate/types.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder, packageFolder } from '../../files/folders.js';
 import { readOwnFile } from '../../files/own-file.js';
-import { packageFolder } from '../../files/package-folder.js';
 import { MiB } from '../../units/bytes.js';
 
 /** An answer from an earlier call. */

@@ -8,7 +8,7 @@ import {
   type Workload,
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 import { offloads, zeroStages } from '../fit/types.js';
 import {
   checkParallel,
@@ -66,7 +66,12 @@ const workloadFields = [
 ] as const satisfies readonly RequestField[];
 
 /** Only a plan takes these. */
-const planFields = ['memoryBytes', 'maxBatch', 'zero'] as const satisfies readonly RequestField[];
+const planFields = [
+  'memoryBytes',
+  'allocatorMemoryBytes',
+  'maxBatch',
+  'zero',
+] as const satisfies readonly RequestField[];
 
 /** A request with every value checked. */
 export type CheckedRequest = ReturnType<typeof checkRequest>;
@@ -111,6 +116,7 @@ export function checkRequest(
     gpu: read('gpu', readText),
     method: read('method', oneOf(estimateMethods)),
     memoryBytes: read('memoryBytes', readByteCount),
+    allocatorMemoryBytes: read('allocatorMemoryBytes', readByteCount),
     gpus: read('gpus', readGpus),
     maxBatch: read('maxBatch', readFlag),
     zero: read('zero', oneOf(zeroStages)),

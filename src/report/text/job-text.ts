@@ -7,12 +7,11 @@ import { outOfMemoryWords, placesWords, settingsWords } from '../../run/words.js
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { reachedWords } from '../progress-lines.js';
 import { count, percentOf, percentWords, utcWords } from '../words.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText, cutText, fitText, textWidth } from './text-width.js';
-import { wrapText } from './wrap-text.js';
+import { cleanText, cutText, fitText, textWidth, wrapText } from './text-width.js';
 
 /** Wide enough for the longest label below. */
 const labelWidth = 11;

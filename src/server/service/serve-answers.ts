@@ -33,8 +33,8 @@ import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { fieldWording, formWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
-import type { Account } from '../../run/account.js';
 import { accountPlace } from '../../run/launch/account-place.js';
+import type { Account } from '../../run/types.js';
 import type { Answers, AnswerWords } from '../routes/answers.js';
 
 /**
