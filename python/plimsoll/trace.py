@@ -22,6 +22,7 @@ from .tracing.imports.op_hashes import hash_by_place
 from .tracing.options import VIEW, parse
 from .tracing.programs.files.dependencies import print_state
 from .tracing.programs.files.view import View, cache_of_data_sets, enter
+from .tracing.programs.forks import end_with_parent
 from .tracing.programs.start import require_program
 
 VERSION = 1
@@ -42,6 +43,9 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
         options = parse(arguments)
         if options.program is not None:
             require_program(options.program)
+        if options.scratch is not None:
+            # Whose folder it is, that one waits for the trace.
+            end_with_parent()
         if not alone:
             return run(options)
         from .tracing.imports.fewer import fewer_imports

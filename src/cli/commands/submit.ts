@@ -159,9 +159,9 @@ export const submitCommand: CommandModule = {
 
 const help = `
 Without --memory and without a model, the job reserves what earlier runs of the same command were
-measured to use. A command that never ran is traced first, if it is a Python program for one GPU: it
-runs on a simulated GPU until each of its phases was seen. If that fails, it gets a whole device for
-its first run. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
+measured to use. A command that never ran is accepted at once and traced before it may start, if it
+is a Python program for one GPU: it runs on a simulated GPU until each of its phases was seen. If that
+fails, it gets a whole device for its first run. "plimsoll jobs ID" shows how far the trace is. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
 the active Python environment and similar variables, plus those named by --env.
 
 With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its

@@ -249,8 +249,9 @@ function lastChange({ endedAt, startedAt, submittedAt }: JobSummary): number {
   return Date.parse(endedAt ?? startedAt ?? submittedAt);
 }
 
-function memoryOf({ reservation, need, gpus }: JobSummary): string {
+function memoryOf({ reservation, need, gpus, waiting }: JobSummary): string {
   const { bytes, basis } = reservation ?? need;
+  if (need.whyDetails?.code === 'estimating') return waiting === null ? '' : 'being estimated';
   const devices = reservation?.devices.length ?? Math.max(1, gpus);
   const times = devices > 1 ? `${devices} x ` : '';
   if (basis === 'unknown' && reservation === null) return `${times}a whole device`;
@@ -314,7 +315,8 @@ export function jobName({ id, name }: Pick<JobView, 'id' | 'name'>): string {
 export function jobStandsWords(job: JobView, nowMs: number): string {
   const degraded = job.degraded === null ? '' : ` ${job.degraded.why}`;
   if (job.state === 'waiting') {
-    const need = `${jobName(job)} waits for ${neededWords(job.need)}.`;
+    const isKnownYet = job.need.whyDetails?.code !== 'estimating';
+    const need = `${jobName(job)} waits${isKnownYet ? ` for ${neededWords(job.need)}` : ''}.`;
     return cleanText(`${need}${degraded} ${waitingWords(job, nowMs)}`);
   }
   if (job.state !== 'running') return jobEndWords(job);

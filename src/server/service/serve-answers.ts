@@ -11,7 +11,7 @@ import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
 import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
-import { type ConcurrencyLimit, limitConcurrency } from '../../jobs/daemon/limit-concurrency.js';
+import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import {
   answerPlan,
@@ -117,13 +117,6 @@ export function serveAnswers(
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
   const kept = new KeptAnswers(join(home, 'answers'));
-  // One at a time for each, so that none keeps the others from their turns.
-  const turns = new Map<number, ConcurrencyLimit>();
-  const turnOf = ({ uid }: Account) => {
-    const turn = turns.get(uid) ?? limitConcurrency(1);
-    turns.set(uid, turn);
-    return turn;
-  };
   return {
     close: () => warm.close(),
     program: async ({ command, account, ...asked }, signal, withLimit = atOnce) => {
@@ -131,13 +124,11 @@ export function serveAnswers(
       const openPlace = account && (() => accountPlace(account));
       // No account gets the answer of another.
       const owner = account && `uid ${account.uid}`;
-      const make = () =>
-        keptProgram(
-          { command, gpu },
-          { ...asked, signal, work, wording: fieldWording, openPlace },
-          { kept, version, owner, withLimit },
-        );
-      const { estimate } = await (account === undefined ? make() : turnOf(account)(make));
+      const { estimate } = await keptProgram(
+        { command, gpu },
+        { ...asked, signal, work, wording: fieldWording, openPlace },
+        { kept, version, owner, withLimit },
+      );
       return estimate;
     },
     estimate: (request, signal, words = 'request', withLimit = atOnce) => {
