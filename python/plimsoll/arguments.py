@@ -6,10 +6,17 @@ Each error is a `Failure` (code, fact, next step) and a `TypeError` or `ValueErr
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 from .failure import Failure
+
+# Longer waits are none that a person means, and Python's own end with an error somewhere above.
+_YEAR_SECONDS = 365 * 24 * 3600
+# Bytes of one block that any allocator can be asked for.
+_LARGEST_BLOCK = 2**63 - 1
 
 
 class BadValue(Failure, ValueError):
@@ -35,9 +42,14 @@ def number(name: str, value: Any, least: float, most: float = math.inf, hint: st
     wanted = f"a number{_range(least, most)}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BadType(f"{name} must be {wanted}, not {shown(value)}", hint or f"pass {wanted}")
-    if not least <= value <= most:
+    if not least <= value <= most or math.isinf(value):
         raise BadValue(f"{name} must be {wanted}, not {value!r}", hint or f"pass {wanted}")
     return float(value)
+
+
+def seconds(name: str, value: Any, least: float = 0) -> float:
+    """How long to wait: up to a year."""
+    return number(name, value, least, _YEAR_SECONDS)
 
 
 def share(name: str, value: Any) -> float:
@@ -73,6 +85,10 @@ def size(name: str, value: Any, least: int = 0) -> int:
     return int(value)
 
 
+def optional_truth(name: str, value: Any) -> bool | None:
+    return None if value is None else truth(name, value)
+
+
 def optional_size(name: str, value: Any, least: int = 0) -> int | None:
     return None if value is None else size(name, value, least)
 
@@ -86,7 +102,7 @@ def truth(name: str, value: Any, hint: str = "") -> bool:
 
 def one_of(name: str, value: Any, choices: Any) -> Any:
     """One of a few words."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         words = ", ".join(map(str, choices))
         raise BadValue(f"{name} must be one of {words}; not {shown(value)}", "pass one of them")
     return value
@@ -98,6 +114,83 @@ def function(name: str, value: Any) -> Any:
         fact = f"{name} must be a function, not {shown(value)}"
         raise BadType(fact, f"pass a function, or leave {name} out")
     return value
+
+
+def needed_function(name: str, value: Any) -> Any:
+    """Something to call that must be there."""
+    if not callable(value):
+        raise BadType(f"{name} must be a function, not {shown(value)}", "pass a function")
+    return value
+
+
+def text(name: str, value: Any, example: str) -> str:
+    if not isinstance(value, str):
+        raise BadType(f"{name} must be a text, not {shown(value)}", f'pass one such as "{example}"')
+    if not value:
+        raise BadValue(f"{name} must not be empty", f'pass one such as "{example}"')
+    return value
+
+
+def path(name: str, value: Any, example: str) -> str:
+    """A file or a folder; numbers would be open files, and bytes no name that can be shown."""
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(found, str):
+        raise BadType(f"{name} must be a path, not {shown(value)}", f'pass one such as "{example}"')
+    if not found or "\0" in found:
+        fact = f"{name} must be a path, not {shown(value)}"
+        raise BadValue(fact, f'pass one such as "{example}"')
+    return found
+
+
+def mapping(name: str, value: Any, example: str) -> dict[str, Any]:
+    """Values by their names, or nothing."""
+    if value is not None and not isinstance(value, dict):
+        raise BadType(f"{name} must be a dict, not {shown(value)}", f"write {name}={example}")
+    return {} if value is None else value
+
+
+def samples(name: str, value: Any) -> Any:
+    """Something to go over: a list, a dataset, or what gives one sample after the other."""
+    if not isinstance(value, Iterable) and not hasattr(value, "__getitem__"):
+        fact = f"{name} must be a list, a dataset or an iterable, not {shown(value)}"
+        raise BadType(fact, "pass the samples themselves")
+    return value
+
+
+def hashable(name: str, value: Any) -> Any:
+    """What can be looked up."""
+    try:
+        hash(value)
+    except TypeError:
+        fact = f"{name} must be a text, a number or a tuple of them, not {shown(value)}"
+        raise BadType(fact, 'pass one such as "clip-17"') from None
+    return value
+
+
+def tensor(name: str, value: Any) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        raise BadType(f"{name} must be a tensor of torch, not {shown(value)}", "pass a tensor")
+    return value
+
+
+def shape(name: str, value: Any, dtype: Any) -> tuple[tuple[int, ...], int]:
+    """Sizes of a tensor, and its bytes."""
+    hint = "pass a tuple such as (256, 3, 224, 224)"
+    if not isinstance(value, (tuple, list)):
+        raise BadType(f"{name} must be a tuple of whole numbers, not {shown(value)}", hint)
+    odd = [one for one in value if isinstance(one, bool) or not isinstance(one, Integral)]
+    if odd:
+        raise BadType(f"{name} must hold whole numbers, not {shown(odd[0])}", hint)
+    least = min(value, default=0)
+    if least < 0:
+        raise BadValue(f"{name} must hold sizes, 0 or more; not {least!r}", hint)
+    sizes = tuple(int(one) for one in value)
+    taken = math.prod(sizes) * dtype.itemsize
+    if taken > _LARGEST_BLOCK:
+        raise BadValue(f"{name} is of {taken} bytes, more than any memory has", hint)
+    return sizes, taken
 
 
 def model(name: str, value: Any) -> Any:
@@ -118,6 +211,16 @@ def optimizer(name: str, value: Any) -> Any:
     return value
 
 
+def any_dtype(name: str, value: Any) -> Any:
+    """A type of torch; the usual one where none is given."""
+    import torch
+
+    if value is not None and not isinstance(value, torch.dtype):
+        fact = f"{name} must be a type of torch, not {shown(value)}"
+        raise BadType(fact, f"pass {name}=torch.float32, or leave it out")
+    return torch.get_default_dtype() if value is None else value
+
+
 def dtype(name: str, value: Any) -> Any:
     """A floating type of torch, or nothing."""
     import torch
@@ -136,4 +239,4 @@ def shown(value: Any) -> str:
 
 
 def _range(least: float, most: float) -> str:
-    return f" from {least:g} to {most:g}" if math.isfinite(most) else f", {least:g} or more"
+    return f" from {least:g} to {most:.10g}" if math.isfinite(most) else f", {least:g} or more"

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Callable
 
-from .arguments import optional_size
+from .arguments import hashable, needed_function, optional_size, tensor
 from .memory.device_name import device_of
 
 # Free memory that is never taken on the device: others, and the next step, need room too.
@@ -50,20 +50,25 @@ class Swap:
 
     def load(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The tensor of this key, on the device where there is room for it; made where it is not cached."""
+        hashable("key", key)
+        needed_function("make", make)
         with self._lock:
             for tier in ("device", "host"):
                 if key in self._tiers[tier]:
                     self.hits[tier] += 1
                     return self._used(key, tier)
+            made = tensor("the result of make", make())
             self.misses += 1
-            return self._place(key, make())
+            return self._place(key, made)
 
-    def put(self, key: Hashable, tensor: Any) -> Any:
+    def put(self, key: Hashable, value: Any) -> Any:
+        tensor("value", value)
         with self._lock:
             self.drop(key)
-            return self._place(key, tensor)
+            return self._place(key, value)
 
     def drop(self, key: Hashable) -> None:
+        hashable("key", key)
         with self._lock:
             self._uses.pop(key, None)
             for tier in self._tiers:
@@ -77,12 +82,13 @@ class Swap:
             self._bytes = {"device": 0, "host": 0}
 
     def __contains__(self, key: Hashable) -> bool:
-        return any(key in tier for tier in self._tiers.values())
+        return self.where(key) is not None
 
     def __len__(self) -> int:
         return sum(len(tier) for tier in self._tiers.values())
 
     def where(self, key: Hashable) -> str | None:
+        hashable("key", key)
         return next((name for name, tier in self._tiers.items() if key in tier), None)
 
     def report(self) -> dict[str, Any]:
@@ -100,33 +106,33 @@ class Swap:
     def _used(self, key: Hashable, tier: str) -> Any:
         self._uses[key] = min(MAX_USES, self._uses.get(key, 0) + 1)
         self._tiers[tier].move_to_end(key)
-        tensor = self._tiers[tier][key]
-        if tier == "host" and self._make_room("device", _size(tensor)):
+        value = self._tiers[tier][key]
+        if tier == "host" and self._make_room("device", _size(value)):
             self._take(key, "host")
-            return self._keep(key, "device", tensor.to(self.device))
-        return tensor
+            return self._keep(key, "device", value.to(self.device))
+        return value
 
-    def _place(self, key: Hashable, tensor: Any) -> Any:
+    def _place(self, key: Hashable, value: Any) -> Any:
         self._uses[key] = 0
-        size = _size(tensor)
+        size = _size(value)
         if self._make_room("device", size):
-            return self._keep(key, "device", tensor.to(self.device))
+            return self._keep(key, "device", value.to(self.device))
         if self._make_room("host", size):
-            return self._keep(key, "host", tensor.to("cpu"))
+            return self._keep(key, "host", value.to("cpu"))
         # Larger than both caches: given, and not kept.
         self._uses.pop(key, None)
-        return tensor
+        return value
 
-    def _keep(self, key: Hashable, tier: str, tensor: Any) -> Any:
-        self._tiers[tier][key] = tensor
-        self._bytes[tier] += _size(tensor)
-        return tensor
+    def _keep(self, key: Hashable, tier: str, value: Any) -> Any:
+        self._tiers[tier][key] = value
+        self._bytes[tier] += _size(value)
+        return value
 
     def _take(self, key: Hashable, tier: str) -> Any:
-        tensor = self._tiers[tier].pop(key, None)
-        if tensor is not None:
-            self._bytes[tier] -= _size(tensor)
-        return tensor
+        value = self._tiers[tier].pop(key, None)
+        if value is not None:
+            self._bytes[tier] -= _size(value)
+        return value
 
     def _make_room(self, tier: str, size: int) -> bool:
         limit = self._limits[tier]
@@ -161,21 +167,17 @@ class Swap:
                 break
             self._uses[key] -= 1
             line.move_to_end(key)
-        tensor = self._take(key, tier)
+        value = self._take(key, tier)
         self.evictions += 1
-        if (
-            tier == "device"
-            and self.device.type != "cpu"
-            and self._make_room("host", _size(tensor))
-        ):
-            self._keep(key, "host", tensor.to("cpu"))
+        if tier == "device" and self.device.type != "cpu" and self._make_room("host", _size(value)):
+            self._keep(key, "host", value.to("cpu"))
         elif (
             tier == "device"
             and self.device.type == "cpu"
             and self._limits["host"] is not None
-            and self._make_room("host", _size(tensor))
+            and self._make_room("host", _size(value))
         ):
-            self._keep(key, "host", tensor)
+            self._keep(key, "host", value)
         if key not in self:
             self._uses.pop(key, None)
 
@@ -193,5 +195,5 @@ def swap(
     return Swap(device, device_bytes, host_bytes)
 
 
-def _size(tensor: Any) -> int:
-    return tensor.numel() * tensor.element_size()
+def _size(value: Any) -> int:
+    return int(value.numel() * value.element_size())

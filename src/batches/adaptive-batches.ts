@@ -1,7 +1,7 @@
 import { hostProvider } from '../device/host/provider.js';
 import type { Device } from '../device/types.js';
 import { isKnown } from '../units/known.js';
-import { median } from '../watch/diagnosis/slopes.js';
+import { median } from '../watch/diagnosis/growth.js';
 import {
   badOption,
   callable,

@@ -3,7 +3,6 @@ import type { Plan, PlanOption } from '../plan/fit/types.js';
 import { asPython, type FromPretrainedArguments } from '../plan/quantization/bits-and-bytes.js';
 import { formatBytes } from '../units/bytes.js';
 import type { EstimateGpu } from './estimate-words.js';
-import { emblem } from './html/emblem.js';
 import {
   breakdownBar,
   breakdownTable,
@@ -12,7 +11,7 @@ import {
   planStyle,
 } from './html/estimate-sections.js';
 import { html, Markup, unbroken } from './html/markup.js';
-import { pageHead } from './html/page-head.js';
+import { emblem, pageHead } from './html/page-head.js';
 import {
   batchWords,
   costWords,

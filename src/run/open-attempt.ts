@@ -3,10 +3,9 @@ import { formatBytes } from '../units/bytes.js';
 import { withConfig } from './adapt/adapted-config.js';
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
-import { adoptJob } from './launch/adopt.js';
+import { adoptJob, findLaunched, restoreLaunchFiles } from './launch/adopt.js';
 import { becoming } from './launch/become-order.js';
 import { type EndingOptions, endingOf, releaseRoom, takeRoom } from './launch/ending.js';
-import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
 import {
   type LaunchedProcess,
   type LaunchFiles,

@@ -4,7 +4,7 @@ import { isDiskFull } from '../files/system-errors.js';
 import { changesOf } from '../plan/environment/job-environment.js';
 import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { shellWords } from '../units/shell-words.js';
+import { shellWords } from '../units/words.js';
 import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
 import type { KnownFlags } from './adapt/known-flags.js';
 import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';

@@ -62,6 +62,11 @@ def estimate(
     for name in _WORDS:
         if given[name] is not None and not isinstance(given[name], str):
             raise BadType(f"{name} must be a word, not {shown(given[name])}", "pass a text")
+    if parameters is not None and (
+        isinstance(parameters, bool) or not isinstance(parameters, (str, int))
+    ):
+        fact = f"parameters must be a number of parameters, not {shown(parameters)}"
+        raise BadType(fact, 'pass "22b", or 22_000_000_000')
     # Models are traced with the Python that asks.
     words = ["estimate", f"--mode={mode}", f"--python={sys.executable}"]
     words += [f"--{name}={value}" for name, value in given.items() if value is not None]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Callable
 
-from ..arguments import BadValue, function, share, truth, whole
+from ..arguments import BadType, BadValue, function, path, samples, share, shown, truth, whole
 from ..failure import Failure
 from ..memory.gauge import gauge_of
 from .batch import Batch
@@ -96,6 +96,7 @@ class Batches:
         used_share: Callable[[], float] | None = None,
         drop_last: bool = False,
     ) -> None:
+        samples("dataset", dataset)
         whole("batch_size", batch_size, 1)
         whole("smallest", smallest, 1)
         share("shrink_above", shrink_above)
@@ -103,6 +104,8 @@ class Batches:
         function("collate", collate)
         function("used_share", used_share)
         truth("drop_last", drop_last)
+        if position is not None:
+            position = path("position", position, "epoch.position")
         if smallest > batch_size:
             fact = f"smallest ({smallest}) must not be above batch_size ({batch_size})"
             raise BadValue(fact, f"pass smallest={batch_size} or less")
@@ -127,7 +130,7 @@ class Batches:
         self._looked = 0.0
         self._gauge: Any = None
         self._seen: deque[float] = deque(maxlen=LOOKS_KEPT)
-        self._file = PositionFile(position) if position else None
+        self._file = None if position is None else PositionFile(position)
         if self._file is not None and self._file.saved is not None:
             self.load_state_dict(self._file.saved)
 
@@ -168,7 +171,12 @@ class Batches:
         return {"next": self.confirmed, "size": self.batch_size, "epoch": self.epoch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        start = state["next"]
+        if not isinstance(state, dict) or "next" not in state:
+            fact = f"state must be what state_dict() answered, not {shown(state)}"
+            raise BadType(fact, "pass the dict that was saved")
+        start = whole('state["next"]', state["next"], 0)
+        epoch = whole('state["epoch"]', state.get("epoch", 0), 0)
+        size = whole('state["size"]', state.get("size", self._largest), 1)
         if self._indexed and start > len(self._dataset):
             raise Failure(
                 "position-of-another-dataset",
@@ -176,8 +184,8 @@ class Batches:
                 "use the dataset that the position was saved with, or start with a new position",
             )
         self.confirmed = self._given = start
-        self.epoch = state.get("epoch", 0)
-        self.batch_size = max(self._smallest, min(self._largest, state.get("size", self._largest)))
+        self.epoch = epoch
+        self.batch_size = max(self._smallest, min(self._largest, size))
         self._running = None
 
     def close(self) -> None:

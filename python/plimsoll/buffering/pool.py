@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import BadValue, shown, size, truth
+from ..arguments import BadValue, any_dtype, shown, size, truth
+from ..arguments import shape as tensor_shape
 from ..memory.device_name import device_of
 
 # A block is used for a tensor of at least this share of it: more would waste memory.
@@ -51,22 +51,24 @@ class TensorPool:
         """A tensor whose values are anything, like `torch.empty`."""
         import torch
 
-        kind = torch.get_default_dtype() if dtype is None else dtype
+        kind = any_dtype("dtype", dtype)
+        sizes, needed = tensor_shape("shape", shape, kind)
         place = (str(device_of(device)), truth("pinned", pinned))
         if pinned and (place[0] != "cpu" or not torch.cuda.is_available()):
             raise BadValue("pinned memory is memory of the host for a card", "leave pinned out")
-        needed = math.prod(shape) * torch.empty((), dtype=kind).element_size()
         with self._lock:
             block = self._find(place, needed)
-            self._taken += 1
-            self._reused += block is not None
+            reused = block is not None
         if block is None:
             length = max(PAGE_BYTES, -(-needed // PAGE_BYTES) * PAGE_BYTES)
             memory = torch.empty(length, dtype=torch.uint8, device=place[0], pin_memory=pinned)
             block = Block(memory, place)
         with self._lock:
+            # Counted once it is there: memory may have run out on the way.
+            self._taken += 1
+            self._reused += reused
             self._lent[block.memory.untyped_storage().data_ptr()] = block
-        return block.memory[:needed].view(kind).reshape(shape)
+        return block.memory[:needed].view(kind).reshape(sizes)
 
     def give(self, tensor: Any) -> None:
         """Takes a tensor back. It must not be used any more; copies that still run are waited for."""

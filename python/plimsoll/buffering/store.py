@@ -11,7 +11,7 @@ import threading
 import weakref
 from typing import Any, Callable
 
-from ..arguments import BadValue, one_of, shown, size
+from ..arguments import BadValue, one_of, path, shown, size
 from ..bridge import reporter
 from ..failure import MISSING_PACKAGE, Failure
 from ..memory import host
@@ -224,7 +224,7 @@ class BufferStore:
         self._file_above = size("file_above", file_above)
         self._read_memory = read_memory
         self._memory = Tier(0 if self._auto else size("limit", limit))
-        self._folder = None if folder is None else ItemFolder(folder)
+        self._folder = None if folder is None else ItemFolder(path("folder", folder, "frames"))
         self._files = Tier(size("file_limit", file_limit), self._drop_file)
         self._hits = self._misses = self._damaged = 0
         self._checked: set[str] = set()
@@ -259,6 +259,7 @@ class BufferStore:
 
     def get(self, key: str) -> Any:
         """The value; None where it was never put, was dropped, or is damaged. Arrays are read-only."""
+        _check_key(key)
         with self._lock:
             in_file = self._files.use(key)
             held = self._memory.use(key)
@@ -282,6 +283,7 @@ class BufferStore:
 
     def delete(self, key: str) -> bool:
         """Removes an item; True where there was one."""
+        _check_key(key)
         with self._lock:
             in_file = self._files.remove(key)
             if in_file:

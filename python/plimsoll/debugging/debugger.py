@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Callable, Protocol
 
-from ..arguments import BadType, function, number, share, shown, truth
+from ..arguments import BadType, function, needed_function, path, seconds, share, shown, truth
+from ..failure import Failure
 from ..leaks.census import Census, take_census
 from ..leaks.kept import kept
 from ..leaks.lines import GrowingLines
@@ -60,6 +63,24 @@ class EarlierNames:
         self.write_report(path)
 
 
+def write_json(file: str, document: Callable[[], dict[str, Any]]) -> None:
+    """Makes a document, and writes it whole or not at all."""
+    place = path("path", file, "report.json")
+    beside = f"{place}.{os.getpid()}.tmp"
+    made = document()
+    try:
+        with open(beside, "w", encoding="utf-8") as opened:
+            json.dump(made, opened, indent=2)
+        os.replace(beside, place)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        fact = f"{place} cannot be written: {error.strerror or error}"
+        raise Failure(
+            "cannot-write", fact, "name a file in a folder that can be written"
+        ) from error
+
+
 def gauges_here(device: Any, known: dict[str, Any]) -> list[Any]:
     """The device that was asked for; else the host and every card that this process uses.
 
@@ -102,7 +123,7 @@ class Debugger(EarlierNames):
         gauges: Callable[[], list[Any]] | None = None,
         alerts: Mapping[str, Any] | None = None,
     ) -> None:
-        self._interval = number("interval", interval, 0.001)
+        self._interval = seconds("interval", interval, 0.001)
         self._threshold = share("threshold", threshold)
         lines = thresholds_above(self._threshold) if alerts is None else thresholds_of(alerts)
         self._alerts = Alerts(lines, rising_only=alerts is None)
@@ -116,8 +137,8 @@ class Debugger(EarlierNames):
         if device is not None:
             device_of(device)
         known: dict[str, Any] = {}
-        self._gauges = gauges or (lambda: gauges_here(device, known))
-        self._clock = clock
+        self._gauges = function("gauges", gauges) or (lambda: gauges_here(device, known))
+        self._clock = needed_function("clock", clock)
         self._devices: dict[str, WatchedDevice] = {}
         self._callback_errors = 0
         self._last_error = ""
@@ -216,9 +237,8 @@ class Debugger(EarlierNames):
         }
 
     def write_report(self, path: str) -> None:
-        """The report, as a JSON file."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.report(), file, indent=2)
+        """The report as a JSON file, whole or not at all."""
+        write_json(path, self.report)
 
     def _watched(self) -> list[WatchedDevice]:
         for gauge in self._gauges():

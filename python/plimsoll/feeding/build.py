@@ -12,7 +12,17 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Callable
 
-from ..arguments import BadType, function, number, share, truth, whole
+from ..arguments import (
+    BadType,
+    function,
+    optional_truth,
+    samples,
+    seconds,
+    share,
+    shown,
+    truth,
+    whole,
+)
 from ..memory.load_line import LOAD_LINE
 from .advice import LoadingAdvice, advise
 from .loader import AdvisedLoader, build_loader
@@ -60,6 +70,7 @@ def loader(
     prepares) fix what they name. Above a share `above` of the host's memory it goes on with half of
     the workers: every sample still comes once, in the same order.
     """
+    import torch
     from torch.utils.data import (
         BatchSampler,
         IterableDataset,
@@ -71,7 +82,12 @@ def loader(
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
         fact = "loader takes a dataset with __getitem__ and __len__; an iterable one cannot be shared out"
         raise BadType(fact, "use torch.utils.data.DataLoader for it")
-    if sampler is None:
+    if generator is not None and not isinstance(generator, torch.Generator):
+        fact = f"generator must be a torch.Generator, not {shown(generator)}"
+        raise BadType(fact, "pass torch.Generator().manual_seed(0), or leave it out")
+    if sampler is not None:
+        samples("sampler", sampler)
+    else:
         mixed = truth("shuffle", shuffle)
         sampler = (
             RandomSampler(dataset, generator=generator) if mixed else SequentialSampler(dataset)
@@ -80,15 +96,13 @@ def loader(
         sampler, whole("batch_size", batch_size, 1), truth("drop_last", drop_last)
     )
     collate = function("collate_fn", collate_fn) or default_collate
-    step = None if step_seconds is None else number("step_seconds", step_seconds, 0)
+    step = None if step_seconds is None else seconds("step_seconds", step_seconds)
     fixed = None if workers is None else whole("workers", workers, 0)
     options = {"worker_init_fn": function("worker_init_fn", worker_init_fn), "generator": generator}
     share("above", above)
     asked: dict[str, Any] = {
-        "pin_memory": None if pin_memory is None else truth("pin_memory", pin_memory),
-        "persistent_workers": None
-        if persistent_workers is None
-        else truth("persistent_workers", persistent_workers),
+        "pin_memory": optional_truth("pin_memory", pin_memory),
+        "persistent_workers": optional_truth("persistent_workers", persistent_workers),
         "prefetch_factor": None if prefetch is None else whole("prefetch", prefetch, 1),
     }
     first = list(islice(iter(BatchSampler(SequentialSampler(dataset), batch_size, False)), FIRST))

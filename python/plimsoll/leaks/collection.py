@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from ..arguments import function, number, share, truth, whole
+from ..arguments import function, seconds, share, truth, whole
 from ..memory.clean_up import give_back_caches
 from ..memory.gauge import gauge_of
 
@@ -60,8 +60,8 @@ class PressureCollector:
         used_share: Callable[[], float] | None = None,
     ) -> None:
         share("above", above)
-        number("every", every, 0.001)
-        number("quiet", quiet, 0)
+        seconds("every", every, 0.001)
+        seconds("quiet", quiet)
         self.collections = 0
         self.longest_seconds = 0.0
         self._above, self._every, self._quiet = above, every, quiet

@@ -7,7 +7,7 @@ import logging
 import threading
 from typing import Any
 
-from ..arguments import number, truth, whole
+from ..arguments import seconds, truth, whole
 from .pauses import PauseMeter
 
 log = logging.getLogger("plimsoll")
@@ -23,7 +23,7 @@ class ScheduledCollection:
     """Freezes what is there, raises the thresholds, collects every so often; `stop` puts all back."""
 
     def __init__(self, every: float, young: int, freeze: bool) -> None:
-        self._every = number("every", every, 0.001)
+        self._every = seconds("every", every, 0.001)
         self._young = whole("young", young, 1)
         self._freeze = truth("freeze", freeze)
         self._before: tuple[int, int, int] | None = None

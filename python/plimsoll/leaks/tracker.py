@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from typing import Any, Callable
 
-from ..arguments import BadType, BadValue, function, truth, whole
+from ..arguments import BadType, BadValue, function, text, truth, whole
 from .census import count_tensors
 
 log = logging.getLogger("plimsoll")
@@ -55,7 +55,7 @@ class LeakTracker:
             raise BadValue("stale_after and release belong together", "pass both, or none of them")
         steps = None if stale_after is None else whole("stale_after", stale_after, 1)
         key = id(thing)
-        label = name or type(thing).__name__
+        label = text("name", name or type(thing).__name__, "the model")
         try:
             self._watched[key] = (label, weakref.ref(thing, lambda _: self._forget(key)))
         except TypeError:

@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from typing import Any, Callable
 
-from ..arguments import BadType, BadValue, one_of, optional_size, shown, truth
+from ..arguments import BadType, BadValue, mapping, one_of, optional_size, path, shown, truth
 from ..arguments import dtype as floating_type
 from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
@@ -73,6 +73,14 @@ def _key(name: str) -> str:
     return re.sub(r"^meta(?=llama)", "", own)
 
 
+class TooLarge(Failure, MemoryError):
+    """Memory that would run out, known beforehand; the next preset is tried as after any other."""
+
+    def __init__(self, fact: str, room: int) -> None:
+        step = "raise max_bytes, free memory on the device, or let it fall back (fallback=True)"
+        super().__init__("does-not-fit", f"{fact}, and the device has room for {room}", step)
+
+
 # Layers that do not fit wait on the host, and come to the device for as long as they run.
 
 
@@ -83,9 +91,11 @@ def place_with_offload(model: Any, device: Any, device_bytes: int) -> int:
     blocks = [block for container in containers(model) for block in container]
     sizes = [_bytes(block) for block in blocks]
     inside = {id(m) for block in blocks for m in block.modules()}
-    room = device_bytes - (_bytes(model) - sum(sizes))
-    # One block at a time visits the device.
-    room -= max(sizes, default=0)
+    # What lies beside the blocks stays on the device, and one block at a time visits it.
+    fixed = _bytes(model) - sum(sizes) + max(sizes, default=0)
+    room = device_bytes - fixed
+    if room < 0:
+        raise TooLarge(f"with its layers on the host, the model takes {fixed} bytes", device_bytes)
     waiting: list[Any] = []
     for block, size in zip(blocks, sizes):
         room -= size
@@ -167,19 +177,13 @@ def load(
     """
     import torch
 
-    if not isinstance(source, str) and not callable(source):
-        fact = (
-            f"source must be the name of a model or a function that builds one, not {shown(source)}"
-        )
-        raise BadType(fact, 'pass a folder ("./my-model"), a name, or a function without arguments')
+    _check_source(source)
     one_of("preset", preset, ("auto", *PRESETS))
     truth("for_training", for_training)
     truth("tokenizer", tokenizer)
     truth("fallback", fallback)
     truth("cache", cache)
-    if options is not None and not isinstance(options, dict):
-        fact = f"options must be a dict, not {shown(options)}"
-        raise BadType(fact, 'write options={"revision": "main"}')
+    mapping("options", options, '{"revision": "main"}')
     if options and callable(source):
         fact = "options are for from_pretrained; source is a function that builds the model"
         raise BadValue(fact, "leave options out")
@@ -188,6 +192,11 @@ def load(
         raise BadValue(fact, "leave tokenizer out")
     floating_type("compute_dtype", compute_dtype)
     optional_size("max_bytes", max_bytes, least=1)
+    if home is not None:
+        path("home", home, "~/.plimsoll")
+    if model_class is not None and not hasattr(model_class, "from_pretrained"):
+        fact = f"model_class must be a class with from_pretrained, not {shown(model_class)}"
+        raise BadType(fact, "pass transformers.AutoModelForSequenceClassification, or leave it out")
     where = device_of(
         device if device is not None else "cuda" if torch.cuda.is_available() else "cpu",
         any_kind=True,
@@ -226,6 +235,16 @@ def load(
     return model, _tokenizers[words]
 
 
+def _check_source(source: Any) -> None:
+    if not isinstance(source, str) and not callable(source):
+        fact = (
+            f"source must be the name of a model or a function that builds one, not {shown(source)}"
+        )
+        raise BadType(fact, 'pass a folder ("./my-model"), a name, or a function without arguments')
+    if source == "":
+        raise BadValue("source must not be empty", 'pass a folder ("./my-model") or a name')
+
+
 def _loaded(
     source: Any, preset: str, where: Any, compute_dtype: Any, fallback: bool, max_bytes: int | None,
     home: str | None, model_class: Any, options: dict[str, Any],
@@ -245,6 +264,8 @@ def _loaded(
 
 def unload(source: Any = None) -> int:
     """Forgets cached models (all, or those of one source) and gives their memory back; how many."""
+    if source is not None:
+        _check_source(source)
     wanted = canonical_model(repository_of(source)) if isinstance(source, str) else source
     keys = [key for key in _cache if source is None or key[0] == wanted]
     for key in keys:
@@ -311,7 +332,7 @@ def _load_as(
         log.info("plimsoll: %d blocks are kept on the host and copied when used", waiting)
         return model
     if room is not None and held > room:
-        raise MemoryError(f"the weights take {held} bytes as {preset}, of {room} that they may")
+        raise TooLarge(f"the weights take {held} bytes as {preset}", room)
     return model.to(where)
 
 
@@ -328,7 +349,19 @@ def _builder(source: Any, model_class: Any, options: dict[str, Any]) -> Callable
             status=MISSING_PACKAGE,
         ) from error
     kind = model_class or transformers.AutoModelForCausalLM
-    return lambda dtype: kind.from_pretrained(source, dtype=dtype, **options)
+
+    def build(dtype: Any) -> Any:
+        try:
+            return kind.from_pretrained(source, dtype=dtype, **options)
+        except OSError as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise Failure(
+                "model-not-loaded",
+                f"{shown(source)} could not be loaded: {why}",
+                "name a folder with a config.json, or a model of the hub that this machine can reach",
+            ) from error
+
+    return build
 
 
 def _choose(build: Callable[[Any], Any], where: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple
 
+from ..arguments import BadType, function, shown
+
 UNITS = {
     "B": 1,
     "BYTES": 1,
@@ -110,6 +112,10 @@ def recognise(
     >>> recognise(ValueError("CUDA out of memory.")) is None
     True
     """
+    if not isinstance(error, BaseException):
+        raise BadType(f"error must be an exception, not {shown(error)}", "pass what was caught")
+    function("used_share", used_share)
+    function("host_share", host_share)
     message = str(error)[:LONGEST_MESSAGE]
     if isinstance(error, MemoryError):
         kind = "cupy" if type(error).__module__.startswith("cupy") else "python"

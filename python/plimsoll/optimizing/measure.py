@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Callable
+
+from ..recovery.restore.random_state import RandomState
+from ..recovery.restore.running_statistics import RunningStatistics
+
+
+@contextmanager
+def as_in_training(model: Any) -> Iterator[None]:
+    """The model as it trains, whatever mode it is in; modes, running statistics and random numbers are put back."""
+    modes = [(module, module.training) for module in model.modules()]
+    if not model.training:
+        model.train()
+    random, statistics = RandomState(), RunningStatistics(model)
+    statistics.mark()
+    try:
+        yield
+    finally:
+        statistics.put_back()
+        random.restore()
+        for module, training in modes:
+            module.training = training
 
 
 def kept_for_backward(forward: Callable[[], Any], model: Any) -> int:

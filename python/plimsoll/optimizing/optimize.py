@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Callable, NamedTuple
 
-from ..arguments import BadValue, function, one_of, shown, whole
+from ..arguments import BadValue, function, one_of, optional_truth, shown, text, whole
 from ..arguments import dtype as floating_type
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
 from . import checkpointing, precision, pruning
 from .change import Change, parameter_bytes
-from .measure import kept_for_backward
+from .measure import as_in_training, kept_for_backward
 
 log = logging.getLogger("plimsoll")
 # What changes the bytes kept for backward.
@@ -185,11 +186,12 @@ def _summed() -> Any:
 class Optimization:
     """What was changed. `undo()` takes all of it back, the last first."""
 
-    def __init__(self, model: Any, forward: Callable[[], Any] | None) -> None:
+    def __init__(self, model: Any, forward: Callable[[], Any] | None, train: bool) -> None:
         self.model = model
+        self._train = train
         self.changes: list[Change] = []
         self.skipped: dict[str, str] = {}
-        self._forward = forward
+        self.forward = forward
         self._kept = self._measure()
         self._weights = parameter_bytes(model)
 
@@ -198,12 +200,27 @@ class Optimization:
             self.skipped[name] = why_not
             return
         self.changes.append(change)
-        now = self._measure()
-        if self._kept is not None and now is not None and change.what in _MEASURED:
-            change.measured_bytes = self._kept - now
+        try:
+            now = self._measure()
+        except Exception as error:
+            # The forward ran before this change.
+            self.changes.pop().undo()
+            why = (str(error).splitlines() or [""])[0]
+            self.skipped[name] = (
+                f"undone: with it, the forward ends with {type(error).__name__}: {why}"
+            )
+            return
         weights = parameter_bytes(self.model)
+        # Where nothing is kept for backward there is nothing to save of it.
+        if self._kept and now is not None and change.what in _MEASURED:
+            change.measured_bytes = self._kept - now
         if change.what in ("dtype", "prune"):
             change.measured_bytes = self._weights - weights
+        if change.measured_bytes is not None and change.measured_bytes <= 0:
+            self.changes.pop().undo()
+            more = -change.measured_bytes
+            self.skipped[name] = f"undone: measured, it saves nothing and takes {more} bytes more"
+            return
         self._kept, self._weights = now, weights
 
     def undo(self) -> None:
@@ -220,7 +237,10 @@ class Optimization:
         }
 
     def _measure(self) -> int | None:
-        return None if self._forward is None else kept_for_backward(self._forward, self.model)
+        if self.forward is None:
+            return None
+        with as_in_training(self.model) if self._train else nullcontext():
+            return kept_for_backward(self.forward, self.model)
 
 
 def optimize(
@@ -249,76 +269,140 @@ def optimize(
     loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of
     bfloat16. For inference: the weights' type (`dtype`), and `prune` as a share of channels to remove or
     "2:4"; both change results. `level` ("O0" to "O3") names a set of these; other arguments count for more.
-    """
-    import torch
 
+    With an optimizer it is training, else what `model.training` says. Weights that are trained keep their type.
+    A change that was measured (`forward`) and saves nothing is undone.
+    """
     torch_model("model", model)
     torch_optimizer("optimizer", optimizer)
     function("forward", forward)
     floating_type("dtype", dtype)
     floating_type("autocast", None if isinstance(autocast, bool) else autocast)
+    if attention is not None:
+        text("attention", attention, "sdpa")
     if segments is not None:
         whole("segments", segments, 1)
-    _check_prune(prune)
-    train = model.training if training is None else training
+    for name, value in (("checkpoint", checkpoint), ("pieces", pieces), ("fuse", fuse)):
+        optional_truth(name, value)
     if level is not None:
-        chosen_level = LEVELS[one_of("level", level, tuple(LEVELS))]
-        recompute, cheap = chosen_level.recompute and train, chosen_level.cheap
-        checkpoint = recompute if checkpoint is None else checkpoint
-        pieces = recompute if pieces is None else pieces
-        autocast = chosen_level.autocast if autocast is None else autocast
-        fuse = cheap if fuse is None else fuse
-        attention = attention if cheap else None
-        dtype = torch.bfloat16 if dtype is None and chosen_level.weights else dtype
-    on_gpu = any(p.is_cuda for p in model.parameters())
-    made = Optimization(model, forward)
-    if attention is not None:
-        made.apply(
-            precision.attention(model, attention),
-            "attention",
-            "already so, or the model has no switch for it",
-        )
-    if checkpoint or (checkpoint is None and train):
-        made.apply(
-            checkpointing.checkpoint(model, segments),
-            "checkpointing",
-            "no repeated blocks were found",
-        )
-    if autocast or (autocast is None and train):
-        made.apply(
-            precision.autocast(model, torch.bfloat16 if autocast in (None, True) else autocast),
-            "autocast",
-            "",
-        )
-    if pieces or (pieces is None and train):
-        made.apply(
-            in_pieces(model),
-            "loss-in-pieces",
-            "only causal language models of transformers have it",
-        )
-    chosen = torch.bfloat16 if dtype is None and not train and on_gpu and level is None else dtype
-    if chosen is not None:
-        made.apply(
-            precision.cast_parameters(model, chosen), "dtype", "the weights have this type already"
-        )
-    if prune is not None:
-        _prune(made, model, prune, train)
-    if optimizer is not None and fuse is not False:
-        made.apply(
-            fuse_optimizer(optimizer),
-            "fused-optimizer",
-            "fused already, or an optimizer without a fused kernel",
-        )
+        one_of("level", level, tuple(LEVELS))
+    _check_prune(prune)
+    wanted = _Wanted(
+        train=_trains(model, optimizer, training), checkpoint=checkpoint, segments=segments,
+        autocast=autocast, attention=attention, pieces=pieces, dtype=dtype, fuse=fuse, prune=prune,
+    )  # fmt: skip
+    made = Optimization(model, forward, wanted.train)
+    try:
+        _apply(made, optimizer, wanted if level is None else wanted.at(LEVELS[level]))
+    except BaseException:
+        # A model half optimized would be hard to explain.
+        made.undo()
+        raise
     for change in made.changes:
         log.info("plimsoll: %s: %s", change.what, change.note)
     return made
 
 
+class _Wanted(NamedTuple):
+    """What was asked for; None is what fits training or inference."""
+
+    train: bool
+    checkpoint: bool | None
+    segments: int | None
+    autocast: Any
+    attention: str | None
+    pieces: bool | None
+    dtype: Any
+    fuse: bool | None
+    prune: None | float | str
+    by_level: bool = False
+
+    def at(self, level: Level) -> _Wanted:
+        """With what a level says in the place of what was left out."""
+        import torch
+
+        recompute = level.recompute and self.train
+        # Weights that are trained keep their type: their products alone are in bfloat16.
+        autocast = level.autocast or (level.weights and self.train)
+        weights = torch.bfloat16 if level.weights and not self.train else None
+        return self._replace(
+            checkpoint=recompute if self.checkpoint is None else self.checkpoint,
+            pieces=recompute if self.pieces is None else self.pieces,
+            autocast=autocast if self.autocast is None else self.autocast,
+            fuse=level.cheap if self.fuse is None else self.fuse,
+            attention=self.attention if level.cheap else None,
+            dtype=weights if self.dtype is None else self.dtype,
+            by_level=True,
+        )
+
+
+def _trains(model: Any, optimizer: Any, training: Any) -> bool:
+    optional_truth("training", training)
+    if optimizer is None:
+        return bool(model.training) if training is None else bool(training)
+    if training is False:
+        fact = "training is False, and an optimizer was given: an optimizer trains"
+        raise BadValue(fact, "leave one of them out")
+    return True
+
+
+def _apply(made: Optimization, optimizer: Any, wanted: _Wanted) -> None:
+    import torch
+
+    model, train = made.model, wanted.train
+    if wanted.attention is not None:
+        found, why_not = _attention(model, wanted.attention)
+        made.apply(found, "attention", why_not)
+    if wanted.autocast or (wanted.autocast is None and train):
+        kind = torch.bfloat16 if wanted.autocast in (None, True) else wanted.autocast
+        made.apply(precision.autocast(model, kind), "autocast", "")
+    if wanted.pieces or (wanted.pieces is None and train):
+        why_not = "only causal language models of transformers have it"
+        made.apply(in_pieces(model), "loss-in-pieces", why_not)
+    # After the others: what they save inside a block can no longer be measured once the block keeps nothing.
+    if wanted.checkpoint or (wanted.checkpoint is None and train):
+        found = checkpointing.checkpoint(model, wanted.segments)
+        made.apply(found, "checkpointing", "no repeated blocks were found")
+    _cast(made, wanted)
+    if wanted.prune is not None:
+        _prune(made, model, wanted.prune, train)
+    if optimizer is not None and wanted.fuse is not False:
+        why_not = "fused already, or an optimizer without a fused kernel"
+        made.apply(fuse_optimizer(optimizer), "fused-optimizer", why_not)
+
+
+def _attention(model: Any, kernel: str) -> tuple[Change | None, str]:
+    try:
+        return precision.attention(model, kernel), "already so, or the model has no switch for it"
+    except (ImportError, ValueError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        if kernel != "sdpa":
+            raise BadValue(f"attention={kernel!r}: {why}", 'pass "sdpa", or None') from error
+        return None, why
+
+
+def _cast(made: Optimization, wanted: _Wanted) -> None:
+    import torch
+
+    model, dtype = made.model, wanted.dtype
+    if wanted.train:
+        if dtype is not None:
+            made.apply(None, "dtype", _for_inference("weights that are trained keep their type"))
+        return
+    on_gpu = any(p.is_cuda for p in model.parameters())
+    chosen = torch.bfloat16 if dtype is None and on_gpu and not wanted.by_level else dtype
+    if chosen is not None:
+        why_not = "the weights have this type already"
+        made.apply(precision.cast_parameters(model, chosen), "dtype", why_not)
+
+
+def _for_inference(why: str) -> str:
+    return f"{why}: call model.eval() or pass training=False, and pass no optimizer"
+
+
 def _prune(made: Optimization, model: Any, prune: float | str, train: bool) -> None:
     if train:
-        made.apply(
-            None, "prune", "pruning is for inference: call model.eval(), or pass training=False"
-        )
+        made.apply(None, "prune", _for_inference("pruning is for inference"))
     elif prune == "2:4":
         made.apply(
             pruning.semi_structured(model),
@@ -327,9 +411,10 @@ def _prune(made: Optimization, model: Any, prune: float | str, train: bool) -> N
         )
     else:
         made.apply(
-            pruning.remove_channels(model, float(prune)),
+            pruning.remove_channels(model, float(prune), made.forward),
             "prune",
-            "no feed-forward layers were found",
+            "no layer was found whose channels the next one alone uses"
+            + ("" if made.forward else "; forward=lambda: model(batch) lets it look at a run"),
         )
 
 

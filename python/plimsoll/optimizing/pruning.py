@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Callable
 
 from .change import Change, parameter_bytes
+from .flow import chains
 
 # Names of the two layers of a feed-forward block, as the usual models call them.
 PAIRS = [
@@ -20,31 +21,32 @@ PAIRS = [
     (("dense_h_to_4h",), "dense_4h_to_h"),
     (("wi",), "wo"),
 ]
-# Convolutions inside a residual block: what lies between two of them is not used elsewhere.
-CONVOLUTIONS = [("conv1", "bn1", "conv2"), ("conv2", "bn2", "conv3")]
 # Sparse kernels work on tiles; smaller layers stay dense.
 SPARSE_MULTIPLE = 64
 
 
-def remove_channels(model: Any, share: float) -> Change | None:
-    """Takes out the hidden channels of each feed-forward or residual block that carry least weight."""
+def remove_channels(
+    model: Any, share: float, forward: Callable[[], Any] | None = None
+) -> Change | None:
+    """Takes out the channels between two layers that carry least weight, where nothing else sees them."""
     estimated = 0
     undo = []
-    taken = {id(two) for _, two in convolution_pairs(model)}
-    chains = [found for found in convolution_chains(model) if id(found[1]) not in taken]
-    for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model), *chains]:
-        bytes_before = sum(
-            one.weight.numel() * one.weight.element_size() for one in [*inputs, output]
-        )
+    blocks = list(feed_forward_pairs(model))
+    named = {id(one) for inputs, output in blocks for one in (*inputs, output)}
+    found = [one for one in chains(model, forward) if not {id(one[0][0]), id(one[1])} & named]
+    users = _users(model)
+    for inputs, output in [*blocks, *found]:
+        weights = [one.weight for one in (*inputs, output) if one.weight is not None]
+        if any(users[id(weight)] > 1 for weight in weights):
+            continue
+        bytes_before = sum(weight.numel() * weight.element_size() for weight in weights)
+        del weights
         cut = _shrink(inputs, output, share)
         estimated += int(share * bytes_before) if cut else 0
         undo += cut
     if not undo:
         return None
-    blocks = len(undo)
-    note = (
-        f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them"
-    )
+    note = f"{share:.0%} of hidden channels removed from {len(undo)} layers; results change, check them"
     return Change(
         "prune", lambda: [put_back() for put_back in reversed(undo)] and None, estimated, note
     )
@@ -83,7 +85,7 @@ def sparse_layers(model: Any, on: str = "cuda") -> list[Any]:
     import torch
     from torch import nn
 
-    users = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
+    users = _users(model)
     return [
         module
         for module in model.modules()
@@ -93,6 +95,11 @@ def sparse_layers(model: Any, on: str = "cuda") -> list[Any]:
         and users[id(module.weight)] == 1
         and all(size % SPARSE_MULTIPLE == 0 for size in module.weight.shape)
     ]
+
+
+def _users(model: Any) -> Counter[int]:
+    """How many modules have a weight."""
+    return Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
 
 
 def two_of_four(weight: Any) -> Any:
@@ -107,8 +114,6 @@ def two_of_four(weight: Any) -> Any:
 
 
 def feed_forward_pairs(model: Any) -> Iterator[tuple[list[Any], Any]]:
-    from torch import nn
-
     taken: set[int] = set()
     for module in model.modules():
         for firsts, second in PAIRS:
@@ -120,100 +125,6 @@ def feed_forward_pairs(model: Any) -> Iterator[tuple[list[Any], Any]]:
             if widths == {_width(output, out=False)}:
                 taken.update(id(one) for one in [*inputs, output])
                 yield inputs, output
-        if isinstance(module, nn.Sequential):
-            yield from _in_sequence(list(module), taken)
-
-
-def convolution_pairs(model: Any) -> list[tuple[list[Any], Any]]:
-    """(a convolution and its norm, the convolution behind them) of residual blocks."""
-    from torch import nn
-
-    found = []
-    for module in model.modules():
-        for first, norm, second in CONVOLUTIONS:
-            one, between, two = (getattr(module, name, None) for name in (first, norm, second))
-            if (
-                one is not None
-                and two is not None
-                and all(_is_plain_convolution(c) for c in (one, two))
-                and isinstance(between, (nn.BatchNorm1d, nn.BatchNorm2d))
-                and one.out_channels == two.in_channels
-            ):
-                found.append(([one, between], two))
-    return found
-
-
-def convolution_chains(model: Any) -> list[tuple[list[Any], Any]]:
-    """(a convolution and its norms, the convolution or the linear layer behind them) of sequences.
-
-    Between them only layers that keep channels apart: activations, pooling, dropout, flattening.
-    """
-    from torch import nn
-
-    found: list[tuple[list[Any], Any]] = []
-    for module in model.modules():
-        inputs: list[Any] = []
-        flat = False
-        for layer in list(module) if isinstance(module, nn.Sequential) else ():
-            follows = _is_plain_convolution(layer) or (isinstance(layer, nn.Linear) and flat)
-            if inputs and follows and _widens(inputs[0], layer):
-                found.append((inputs, layer))
-            if _is_plain_convolution(layer):
-                inputs, flat = [layer], False
-            elif isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)) and inputs and not flat:
-                inputs = [*inputs, layer]
-            elif isinstance(layer, nn.Flatten) and layer.start_dim == 1:
-                flat = True
-            elif not isinstance(layer, _apart()):
-                inputs = []
-    return found
-
-
-def _is_plain_convolution(layer: Any) -> bool:
-    from torch import nn
-
-    # Not those that are transposed: their weights lie the other way round.
-    return type(layer) in (nn.Conv1d, nn.Conv2d) and layer.groups == 1
-
-
-def _widens(convolution: Any, layer: Any) -> bool:
-    """Whether each channel comes in as one channel, or, once flattened, as as many columns as each other."""
-    width = convolution.out_channels
-    columns = getattr(layer, "in_channels", None) or layer.in_features
-    return columns == width if _is_plain_convolution(layer) else columns % width == 0
-
-
-def _apart() -> tuple[type, ...]:
-    """Layers without weights that mix no channels and make the same of a channel whichever others there are."""
-    from torch import nn
-
-    names = (
-        "Identity", "Dropout", "Dropout1d", "Dropout2d", "ReLU", "ReLU6", "LeakyReLU", "ELU", "CELU", "SELU",
-        "GELU", "SiLU", "Mish", "Tanh", "Sigmoid", "Softplus", "Hardtanh", "Hardswish", "Hardsigmoid",
-        "MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d",
-        "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    )  # fmt: skip
-    return tuple(getattr(nn, name) for name in names)
-
-
-def _in_sequence(layers: list[Any], taken: set[int]) -> Iterator[tuple[list[Any], Any]]:
-    """Linear, things without weights (an activation, dropout), Linear."""
-    last = None
-    for layer in layers:
-        width = _width(layer, out=True)
-        if width is not None:
-            if (
-                last is not None
-                and id(last) not in taken
-                and _width(layer, out=False) == _width(last, out=True)
-            ):
-                taken.update((id(last), id(layer)))
-                yield [last], layer
-                last = None
-            else:
-                last = layer
-        elif any(True for _ in layer.parameters()):
-            last = None
 
 
 def _shrink(inputs: list[Any], output: Any, share: float) -> list[Any]:
@@ -224,11 +135,9 @@ def _shrink(inputs: list[Any], output: Any, share: float) -> list[Any]:
     # A linear layer behind a flattened map has as many columns for a channel as the map has places.
     score = into.reshape(channels, -1).norm(dim=1)
     for one in inputs:
-        score = (
-            score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1)
-            if one.weight.dim() > 1
-            else score
-        )
+        # Norms have one number for each channel, or none.
+        if one.weight is not None and one.weight.dim() > 1:
+            score = score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1)
     keep = int(score.numel() * (1 - share))
     # Kernels are fast on whole tiles; a width that is no multiple of 8 would save memory and cost time.
     keep = max(8, keep - keep % 8) if score.numel() >= 16 else max(1, keep)
@@ -251,7 +160,8 @@ def _cut(layer: Any, chosen: Any, out: bool) -> Any:
     ]
     kept = {name: getattr(layer, name) for name in names}
     copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in kept.items()}
-    device, trained = layer.weight.device, layer.weight.requires_grad
+    trained = layer.weight is not None and layer.weight.requires_grad
+    device = chosen.device
     rows = out != _transposed(layer)
     for name in names if out else ["weight"]:
         part = (
@@ -263,7 +173,7 @@ def _cut(layer: Any, chosen: Any, out: bool) -> Any:
             nn.Parameter(part, trained) if isinstance(kept[name], nn.Parameter) else part,
         )
     counts = (
-        ("out_features", "out_channels", "nf", "num_features")
+        ("out_features", "out_channels", "nf", "num_features", "num_channels", "num_groups")
         if out
         else ("in_features", "in_channels", "nx")
     )

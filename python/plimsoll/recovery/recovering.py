@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ..arguments import BadType, function, number, shown, whole
+from ..arguments import BadType, dtype, function, mapping, number, seconds, shown, whole
 from ..arguments import optimizer as torch_optimizer
 
 
@@ -50,8 +50,13 @@ def recovering(
         whole("microbatch", microbatch, 1)
     if clip is not None:
         number("clip", clip, 0)
+    dtype("autocast", autocast)
     whole("grow_after", grow_after, 1)
-    number("patience", patience, 0)
+    seconds("patience", patience)
+    mapping("rungs", rungs, '{"offload": to_host}')
+    if scaler is not None and not hasattr(scaler, "unscale_"):
+        fact = f"scaler must be a GradScaler of torch, not {shown(scaler)}"
+        raise BadType(fact, 'pass torch.amp.GradScaler("cuda"), or leave scaler out')
     if optimizer is not None:
         if not hasattr(target, "parameters"):
             fact = f"recovering(model, optimizer, loss) takes a model first, not {shown(target)}"

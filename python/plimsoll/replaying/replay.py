@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..arguments import BadValue, number, whole
+from ..arguments import BadType, BadValue, number, shown, text, whole
 from ..buffering.store import BufferStore
 from ..failure import Failure
 
+_GIVEN = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
 TERMINATED, TRUNCATED, OWN_NEXT = 1, 2, 4
 # A priority of 0 would never be drawn again.
 LEAST_PRIORITY = 1e-6
@@ -196,7 +197,7 @@ class ReplayBuffer:
         self._alpha = None if priority is None else number("priority", priority, 0, 1)
         self._tree = None if priority is None else SumTree(self.capacity)
         self._highest = 1.0
-        self._random = numpy.random.default_rng(seed)
+        self._random = numpy.random.default_rng(None if seed is None else whole("seed", seed, 0))
         self._columns: dict[str, Any] = {}
         self._flags = numpy.zeros(self.capacity, dtype=numpy.uint8)
         self._own: OwnNext | None = None
@@ -241,13 +242,14 @@ class ReplayBuffer:
         the next one.
         """
         numpy = self._numpy
-        now, later = numpy.asarray(observation), numpy.asarray(next_observation)
-        columns = {
-            "observation": now,
-            "action": numpy.asarray(action),
-            "reward": numpy.asarray(reward),
-        }
-        ends = numpy.asarray(terminated), numpy.broadcast_to(truncated, numpy.shape(terminated))
+        given = (observation, action, reward, next_observation, terminated, truncated)
+        arrays = {name: _numbers(name, one) for name, one in zip(_GIVEN, given)}
+        now, later, end = (
+            arrays[name] for name in ("observation", "next_observation", "terminated")
+        )
+        cut = arrays["truncated"]
+        ends = end, numpy.broadcast_to(cut, end.shape) if cut.size == 1 else cut
+        columns = {name: arrays[name] for name in ("observation", "action", "reward")}
         self._check(columns, later, ends)
         # Never more at once than half of the ring: the newest rows must still be there to be linked.
         most = max(
@@ -261,6 +263,7 @@ class ReplayBuffer:
     def sample(self, batch: int, beta: float = 0.4) -> dict[str, Any]:
         """Transitions drawn at random, as fresh arrays; by priority with `weight`, where that was asked for."""
         count = whole("batch", batch, 1)
+        exponent = number("beta", beta, 0, 1)
         if self._size == 0:
             raise BadValue("the replay buffer is empty", "add transitions before you sample")
         if self._tree is None:
@@ -269,7 +272,7 @@ class ReplayBuffer:
         values = (self._numpy.arange(count) + self._random.random(count)) * (total / count)
         rows = self._tree.find(values)
         shares = self._tree.of(rows) * (self._size / total)
-        weight = shares ** -number("beta", beta, 0, 1)
+        weight = shares**-exponent
         return {**self._rows(rows), "weight": weight / weight.max()}
 
     def update_priorities(self, row: Any, priority: Any) -> None:
@@ -278,9 +281,13 @@ class ReplayBuffer:
             raise BadValue(
                 "this replay buffer samples uniformly", "pass priority=0.6 to plimsoll.replay"
             )
-        rows = self._numpy.asarray(row)
-        errors = self._numpy.abs(self._numpy.asarray(priority, dtype=self._numpy.float64))
-        good = rows.shape == errors.shape and self._numpy.isfinite(errors).all()
+        rows = _numbers("row", row)
+        errors = self._numpy.abs(_numbers("priority", priority).astype(self._numpy.float64))
+        good = (
+            rows.shape == errors.shape
+            and (not rows.size or rows.dtype.kind in "iu")
+            and self._numpy.isfinite(errors).all()
+        )
         if not good or (rows.size and not 0 <= rows.min() <= rows.max() < self._size):
             raise BadValue(
                 "priorities must be finite, one for each row", "pass the rows of sample()"
@@ -291,6 +298,7 @@ class ReplayBuffer:
 
     def save(self, store: BufferStore, name: str) -> None:
         """Keeps all of it in a store of buffers, compressed; an earlier one of that name is replaced."""
+        _check_place(store, name)
         own = ([], []) if self._own is None else self._own.all()
         columns = {**self._columns, "flags": self._flags}
         if self._tree is not None:
@@ -305,6 +313,7 @@ class ReplayBuffer:
 
     def restore(self, store: BufferStore, name: str) -> None:
         """Takes up what `save` kept; the capacity, environments and priority must be those it had."""
+        _check_place(store, name)
         about, columns, (rows, observations) = read_replay(store, name)
         same = (about["capacity"], about["environments"]) == (self.capacity, self._environments)
         if not same or ("priority" in columns) != (self._tree is not None):
@@ -374,10 +383,15 @@ class ReplayBuffer:
 
     def _check(self, columns: dict[str, Any], later: Any, ends: tuple[Any, Any]) -> None:
         now = columns["observation"]
-        lengths = {len(one) for one in (*columns.values(), later, *ends) if one.ndim}
+        arrays = (*columns.values(), later, *ends)
+        # Of no dimension: one number where there should be one for each transition.
+        lengths = {len(one) if one.ndim else 0 for one in arrays}
         if len(lengths) != 1 or 0 in lengths or len(now) % self._environments:
             fact = f"transitions must be arrays of one length, a multiple of {self._environments}"
             raise BadValue(fact, "pass one of each for every environment and step")
+        if any(one.shape != (len(now),) for one in ends):
+            fact = "terminated and truncated must hold one truth value for each transition"
+            raise BadValue(fact, "pass them as the environment gives them")
         if (later.shape, later.dtype) != (now.shape, now.dtype):
             fact = "next_observation must have the shape and type of observation"
             raise BadValue(fact, "pass both as the environment gives them")
@@ -385,6 +399,28 @@ class ReplayBuffer:
             if (column.shape[1:], column.dtype) != (columns[name].shape[1:], columns[name].dtype):
                 fact = f"{name} must stay {column.dtype} of shape {column.shape[1:]}"
                 raise BadValue(fact, "pass what was passed first, or make another replay buffer")
+
+
+def _numbers(name: str, value: Any) -> Any:
+    """An array of numbers; objects of Python would take memory that no limit counts."""
+    import numpy
+
+    try:
+        found = numpy.asarray(value)
+    except (ValueError, TypeError, RuntimeError):
+        found = None
+    if found is None or found.dtype.kind not in "biufc":
+        raise BadType(
+            f"{name} must be numbers, not {shown(value)}", "pass an array of numbers on the host"
+        )
+    return found
+
+
+def _check_place(store: Any, name: Any) -> None:
+    if not isinstance(store, BufferStore):
+        fact = f"store must be a store of buffers, not {shown(store)}"
+        raise BadType(fact, 'pass plimsoll.buffers(folder="kept")')
+    text("name", name, "replay")
 
 
 def _same_rows(one: Any, other: Any) -> Any:

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Callable
 
-from ..arguments import BadType, number, shown, whole
+from ..arguments import BadType, mapping, samples, shown, whole
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
+from ..arguments import path as file_path
+from ..arguments import seconds as waited
 from ..bridge import connection
 from ..failure import Failure
 from ..recovery.restore.random_state import RandomState
@@ -181,6 +183,10 @@ class Checkpointing:
 
     def epochs(self, count: int) -> Iterator[int]:
         """The numbers of the epochs that are still to do, the interrupted one first."""
+        whole("count", count, 0)
+        return self._epochs(count)
+
+    def _epochs(self, count: int) -> Iterator[int]:
         while self.epoch < count:
             yield self.epoch
             self.epoch += 1
@@ -192,6 +198,9 @@ class Checkpointing:
         An interrupted pass begins with the random numbers that it began with, so that a shuffled loader gives the
         same order; batches that were done are read and skipped.
         """
+        return self._batches(samples("data", data))
+
+    def _batches(self, data: Any) -> Iterator[Any]:
         skipped = self._done if self._began is not None else 0
         now = RandomState()
         if self._began is None:
@@ -315,10 +324,10 @@ def checkpointing(
     whole("every", every, 1)
     whole("keep", keep, 1)
     if seconds is not None:
-        number("seconds", seconds, 0)
-    if not isinstance(folder, (str, os.PathLike)):
-        raise BadType(f"folder must be a path, not {shown(folder)}", 'pass "checkpoints"')
-    given = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, **(also or {})}
+        waited("seconds", seconds)
+    place = file_path("folder", folder, "checkpoints")
+    named = mapping("also", also, '{"ema": ema}')
+    given = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, **named}
     parts = {"model": model, **{name: part for name, part in given.items() if part is not None}}
     for name, part in parts.items():
         if not hasattr(part, "state_dict") or not hasattr(part, "load_state_dict"):
@@ -330,7 +339,7 @@ def checkpointing(
             f"this program has {_ranks()} ranks, and each has random numbers and data of its own",
             "save with torch.distributed.checkpoint; plimsoll.checkpointing is for one process",
         )
-    made = Checkpointing(CheckpointFolder(os.fspath(folder), keep), parts, every, seconds)
+    made = Checkpointing(CheckpointFolder(place, keep), parts, every, seconds)
     try:
         made.resume()
     except BaseException:

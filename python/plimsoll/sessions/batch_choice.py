@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from ..arguments import BadValue
-from ..feeding.build import random_numbers_kept
 from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
 from ..optimizing.change import parameter_bytes
-from ..optimizing.measure import held_by, kept_for_backward, peak_of
+from ..optimizing.measure import as_in_training, held_by, kept_for_backward, peak_of
 from ..recovery.parts.split import Splitter
-from ..recovery.restore.running_statistics import RunningStatistics
 
 # Samples of the larger measurement; the line needs two points, and few samples fit anywhere.
 MAX_SAMPLES = 4
@@ -44,8 +42,6 @@ def measure_samples(
         raise BadValue(fact, "pass a batch of at least 2 samples")
     several = min(MAX_SAMPLES, count)
     gauge = gauge_of(model)
-    statistics = RunningStatistics(model)
-    statistics.mark()
     fixed = parameter_bytes(model) * (1 + _states(optimizer))
 
     def run(samples: int) -> None:
@@ -68,7 +64,7 @@ def measure_samples(
             return None
 
     before = [p.grad for p in model.parameters()]
-    with random_numbers_kept():
+    with as_in_training(model):
         try:
             # The first run makes what later ones find: workspaces, and gradients.
             bytes_of(1)
@@ -79,7 +75,6 @@ def measure_samples(
             if not isinstance(gauge, HostGauge):
                 line, tried = line_tried(line, min(count, wanted), attempt)
         finally:
-            statistics.put_back()
             for parameter, gradient in zip(model.parameters(), before):
                 parameter.grad = gradient
     return {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
-import os
 import re
 import statistics
 import time
@@ -17,7 +15,7 @@ from ..arguments import function
 from ..arguments import model as torch_model
 from ..buffering.store import BufferStore, buffers
 from ..debugging.alerts import thresholds_of
-from ..debugging.debugger import Debugger, gauges_here
+from ..debugging.debugger import Debugger, gauges_here, write_json
 from ..failure import Failure
 from ..feeding.build import loader
 from ..leaks.collection import PressureCollector, clean_up, tune_gc
@@ -174,7 +172,8 @@ class Session:
     ) -> Optimization:
         """`plimsoll.optimize` with the precision and checkpointing of the configuration."""
         training = self._section("training")
-        autocast, dtype = _precision(training.get("precision"))
+        trains = optimizer is not None or getattr(model, "training", False)
+        autocast, dtype = _precision(training.get("precision"), trains)
         done = optimize(
             model,
             optimizer,
@@ -205,6 +204,7 @@ class Session:
         """
         torch_model("model", model)
         function("loss", loss)
+        function("size", size)
         training = self._section("training")
         known = [one for one in self._optimizations if one.model is model]
         done = known[-1] if known else self.optimize_model(model, optimizer)
@@ -223,7 +223,7 @@ class Session:
             "settings": {
                 "batch": found["batch"],
                 "accumulation": found["accumulation"],
-                "precision": training.get("precision", "amp-bf16" if "autocast" in changes else "fp32"),
+                "precision": _precision_of(model, "autocast" in changes, training.get("precision")),
                 "checkpointing": "checkpointing" in changes,
             },
             "roomBytes": room,
@@ -300,10 +300,7 @@ class Session:
 
     def write_report(self, path: str) -> None:
         """The report as a JSON file, whole or not at all."""
-        beside = f"{path}.{os.getpid()}.tmp"
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(self.report(), file, indent=2)
-        os.replace(beside, path)
+        write_json(path, self.report)
 
     def _debugger(self, on_warning: Callable[[dict[str, Any]], Any] | None) -> Debugger:
         profiling = self._section("profiling")
@@ -357,16 +354,25 @@ def named_devices(names: Sequence[str]) -> Callable[[str], bool]:
     return lambda device: device in meant or ("gpus" in meant and device.startswith("cuda"))
 
 
-def _precision(name: str | None) -> tuple[Any, Any]:
-    """What `optimize` is told: autocast, and the type of the weights."""
+def _precision(name: str | None, trains: bool) -> tuple[Any, Any]:
+    """What `optimize` is told: autocast, and the type of the weights; those that are trained keep theirs."""
     if name is None:
         return None, None
     import torch
 
     dtype = torch.float16 if name.endswith("fp16") else torch.bfloat16
-    if name.startswith("amp-"):
-        return dtype, None
-    return False, None if name == "fp32" else dtype
+    if name == "fp32":
+        return False, None
+    return (dtype, None) if trains or name.startswith("amp-") else (False, dtype)
+
+
+def _precision_of(model: Any, autocast: bool, asked: str | None) -> str:
+    """What a step computes in, in the words of the configuration."""
+    if autocast:
+        return "amp-fp16" if asked is not None and asked.endswith("fp16") else "amp-bf16"
+    kinds = {str(p.dtype) for p in model.parameters() if p.is_floating_point()}
+    names = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
+    return names.get(kinds.pop(), "fp32") if len(kinds) == 1 else "fp32"
 
 
 def session(

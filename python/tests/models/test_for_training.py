@@ -103,9 +103,12 @@ class Levels(unittest.TestCase):
         self.assertEqual(
             self.changes("O2"), ({"autocast", "fused-optimizer", "checkpointing"}, torch.float32)
         )
-        self.assertEqual(
-            self.changes("O3"), ({"dtype", "fused-optimizer", "checkpointing"}, torch.bfloat16)
-        )
+        # Weights that are trained keep their type.
+        self.assertEqual(self.changes("O3"), self.changes("O2"))
+        model = tower().eval()
+        done = plimsoll.optimize(model, level="O3")
+        self.assertEqual([change.what for change in done.changes], ["dtype"])
+        self.assertEqual(next(model.parameters()).dtype, torch.bfloat16)
 
     def test_an_argument_counts_for_more_and_a_wrong_level_changes_nothing(self):
         self.assertEqual(self.changes("O0", checkpoint=True)[0], {"checkpointing"})

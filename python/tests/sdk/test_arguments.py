@@ -1,6 +1,7 @@
 """What people give wrongly: one clear error that names the argument, before anything is done."""
 
 import inspect
+import math
 import os
 import pickle
 import tempfile
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import plimsoll
+import plimsoll.ray
 from plimsoll.loading.saved import canonical_model, model_key, saved_choice
 
 MODEL = nn.Linear(4, 4)
@@ -39,7 +41,7 @@ WRONG = [
         (),
         {"interval": "0.1"},
         TypeError,
-        "interval must be a number, 0.001 or more, not '0.1'",
+        "interval must be a number from 0.001 to 31536000, not '0.1'",
     ),
     ("debugger", (), {"interval": 0}, ValueError, "interval must be a number"),
     (
@@ -162,7 +164,139 @@ WRONG = [
     ("batches", ([1], 8), {"grow_below": 0.9}, ValueError, "must be below shrink_above"),
     ("recovering", ("model", OPTIMIZER), {}, TypeError, "takes a model first"),
     ("recovering", (MODEL, OPTIMIZER, 3), {}, TypeError, "loss must be a function"),
+    ("batches", (5,), {}, TypeError, "dataset must be a list, a dataset or an iterable, not 5"),
+    ("collect_on_pressure", (), {"every": math.inf}, ValueError, "every must be a number"),
+    ("recovering", (MODEL, OPTIMIZER), {"clip": math.nan}, ValueError, "clip must be a number"),
+    ("checkpointing", ("a\0b", MODEL), {}, ValueError, "folder must be a path"),
+    ("session", (5,), {}, TypeError, "config must be a file or a dict, not 5"),
 ]
+# What was made, and a call of it.
+WRONG_CALLS = [
+    (plimsoll.pool, "take", ((-1,),), ValueError, "shape must hold sizes, 0 or more; not -1"),
+    (plimsoll.pool, "take", ("x",), TypeError, "shape must be a tuple of whole numbers, not 'x'"),
+    (plimsoll.pool, "take", ((2, "x"),), TypeError, "shape must hold whole numbers, not 'x'"),
+    (plimsoll.pool, "take", ((2**40, 2**40),), ValueError, "more than any memory has"),
+    (plimsoll.pool, "take", ((4,), "float32"), TypeError, "dtype must be a type of torch"),
+    (plimsoll.swap, "load", ("x", None), TypeError, "make must be a function, not None"),
+    (plimsoll.swap, "load", ("x", int), TypeError, "the result of make must be a tensor of torch"),
+    (plimsoll.swap, "load", ([], int), TypeError, "key must be a text"),
+    (plimsoll.swap, "put", ("x", 3), TypeError, "value must be a tensor of torch, not 3"),
+]
+CONTRADICTIONS = [
+    ({"training": {"minBatch": 9, "maxBatch": 3}}, "minBatch (9) is above training.maxBatch (3)"),
+    (
+        {"alerts": {"memoryWarningPercent": 95}},
+        "memoryWarningPercent (95) is above alerts.memoryCriticalPercent (90)",
+    ),
+    ({"alerts": {"banana": 1}}, 'there is no key "alerts.banana"'),
+]
+
+# Every public function with arguments that are right: any other object in the place of one of them is an error.
+TOWER = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+STEPS = torch.optim.SGD(TOWER.parameters(), lr=0.1)
+BATCH = {"x": torch.ones(4, 4)}
+STORE = plimsoll.buffers(limit=2**20)
+
+
+def loss(batch):
+    return TOWER(batch["x"]).mean()
+
+
+def filled():
+    replay = plimsoll.replay(16, priority=0.6)
+    for _ in range(4):
+        replay.add([1.0, 2.0], 0, 0.0, [1.0, 2.0], False)
+    return replay
+
+
+def checkpoints(test):
+    made = plimsoll.checkpointing(test.folder(), TOWER)
+    test.addCleanup(made.close)
+    return made
+
+
+TRANSITION = {
+    "observation": [1.0],
+    "action": 0,
+    "reward": 0.0,
+    "next_observation": [1.0],
+    "terminated": False,
+}
+TRANSITIONS = {name: [value] for name, value in TRANSITION.items()}
+RIGHT = {
+    "batches": {"dataset": [1, 2]},
+    "buffers": {},
+    "checkpointing": {"folder": "", "model": TOWER},
+    "clean_up": {},
+    "cleaning": {},
+    "collect_on_pressure": {},
+    "debugger": {},
+    "estimate": {"model": "gpt2"},
+    "estimate_batch_size": {"model_bytes": 1, "sample_bytes": 1},
+    "load": {"source": nn.Identity},
+    "loader": {"dataset": [1, 2]},
+    "memory_state": {},
+    "optimize": {"model": TOWER},
+    "pool": {},
+    "prepare": {"accelerator": None},
+    "recognise": {"error": ValueError()},
+    "recovering": {"target": TOWER, "optimizer": STEPS, "loss": loss},
+    "replay": {"capacity": 16},
+    "schedule_gc": {},
+    "session": {},
+    "spread": {"model": TOWER},
+    "swap": {},
+    "track_leaks": {},
+    "tune_gc": {},
+    "unload": {},
+}  # fmt: skip
+# Without arguments.
+EMPTY = {"LightningCallback", "TrainerCallback", "gc_pauses", "least_loaded_device"}
+RIGHT_CALLS = [
+    (lambda _: plimsoll.batches([1, 2]), "load_state_dict", {"state": {"next": 0}}),
+    (lambda _: STORE, "put", {"key": "a", "value": b"1"}),
+    (lambda _: STORE, "get", {"key": "a"}),
+    (lambda _: STORE, "delete", {"key": "a"}),
+    (checkpoints, "epochs", {"count": 1}),
+    (checkpoints, "batches", {"data": [1]}),
+    (lambda _: plimsoll.debugger(), "add_callback", {"callback": print}),
+    (lambda _: plimsoll.debugger(), "write_report", {"path": "report.json"}),
+    (lambda _: plimsoll.pool(), "take", {"shape": (4,)}),
+    (lambda _: plimsoll.pool(), "give", {"tensor": None}),
+    (lambda _: plimsoll.recovering(TOWER, STEPS, loss), "__call__", {"batch": BATCH}),
+    (lambda _: plimsoll.replay(16), "add", TRANSITION),
+    (lambda _: plimsoll.replay(16), "extend", TRANSITIONS),
+    (lambda _: filled(), "sample", {"batch": 2}),
+    (lambda _: filled(), "update_priorities", {"row": [0], "priority": [1.0]}),
+    (lambda _: filled(), "save", {"store": STORE, "name": "a"}),
+    (lambda _: filled(), "restore", {"store": STORE, "name": "a"}),
+    (lambda _: plimsoll.session(), "add_callback", {"callback": print}),
+    (lambda _: plimsoll.session(), "clean_up", {}),
+    (lambda _: plimsoll.session(), "optimize_model", {"model": TOWER}),
+    (
+        lambda _: plimsoll.session(),
+        "optimize_training",
+        {"model": TOWER, "optimizer": STEPS, "loss": loss, "batch": BATCH},
+    ),
+    (lambda _: plimsoll.session(), "training_step", {"model": TOWER, "optimizer": STEPS}),
+    (lambda _: plimsoll.session(), "loader", {"dataset": [1, 2]}),
+    (lambda _: plimsoll.session(), "buffers", {}),
+    (lambda _: plimsoll.session(), "write_report", {"path": "report.json"}),
+    (lambda _: plimsoll.swap(), "load", {"key": "a", "make": lambda: torch.ones(1)}),
+    (lambda _: plimsoll.swap(), "put", {"key": "a", "value": torch.ones(1)}),
+    (lambda _: plimsoll.track_leaks(), "watch", {"thing": TOWER}),
+    (lambda _: plimsoll.ray, "gpus", {"gpu": "h100"}),
+    (lambda _: plimsoll.ray, "report", {"share": None}),
+    (lambda _: plimsoll.ray, "callback", {"share": None}),
+]
+# These take any object.
+ANYTHING = {"thing"}
+
+
+class Nothing:
+    """Of no use anywhere: not even as a key."""
+
+    __hash__ = None
 
 
 class Arguments(unittest.TestCase):
@@ -186,6 +320,80 @@ class Arguments(unittest.TestCase):
                 self.assertEqual(caught.exception.code, "bad-argument")
                 self.assertTrue(caught.exception.next_step)
                 self.assertNotIn("\n", str(caught.exception))
+
+    def test_each_mistake_in_a_call_is_one_clear_error_and_changes_nothing(self):
+        for make, name, given, kind, words in WRONG_CALLS:
+            with self.subTest(name=name, given=given):
+                made = make()
+                figures = getattr(made, "statistics", getattr(made, "report", None))
+                before = figures()
+                with self.assertRaises(kind) as caught:
+                    getattr(made, name)(*given)
+                self.assertIn(words, str(caught.exception))
+                self.assertEqual(caught.exception.code, "bad-argument")
+                self.assertTrue(caught.exception.next_step)
+                self.assertEqual(figures(), before)
+
+    def test_keys_that_contradict_each_other_are_refused(self):
+        for config, words in CONTRADICTIONS:
+            with self.assertRaises(plimsoll.Failure) as caught:
+                plimsoll.session(config)
+            self.assertIn(words, caught.exception.fact)
+            self.assertTrue(caught.exception.next_step)
+
+    def test_every_argument_of_every_function_is_looked_at(self):
+        public = {
+            name
+            for name in plimsoll.__all__
+            if callable(getattr(plimsoll, name)) and name not in ("Failure", *EMPTY)
+        }
+        self.assertEqual(public, set(RIGHT))
+        calls = [(lambda _: plimsoll, name, given) for name, given in RIGHT.items()]
+        for make, name, given in [*calls, *RIGHT_CALLS]:
+            for argument in inspect.signature(getattr(make(self), name)).parameters:
+                if argument in ANYTHING:
+                    continue
+                self.refuses(make(self), name, {**given, argument: Nothing()}, argument)
+
+    def refuses(self, made, name, given, argument):
+        if "folder" in given and argument != "folder":
+            given["folder"] = self.folder()
+        with self.subTest(name=name, argument=argument):
+            with self.assertRaises(plimsoll.Failure) as caught:
+                getattr(made, name)(**given)
+            self.assertIn(caught.exception.code, ("bad-argument", "batch-size-unclear"))
+            self.assertTrue(caught.exception.fact)
+            self.assertTrue(caught.exception.next_step)
+
+    def folder(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        return made.name
+
+    def test_a_report_that_cannot_be_written_is_one_clear_error(self):
+        for made in (plimsoll.debugger(), plimsoll.session()):
+            with self.assertRaises(plimsoll.Failure) as caught:
+                made.write_report("no-such-folder/report.json")
+            self.assertEqual(caught.exception.code, "cannot-write")
+
+    def test_a_model_that_cannot_be_loaded_is_one_clear_error(self):
+        with self.assertRaises(plimsoll.Failure) as caught:
+            plimsoll.load("no such model", cache=False)
+        self.assertEqual(caught.exception.code, "model-not-loaded")
+        # What stays on the device does not fit into it, though the layers may wait on the host.
+        model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
+        for cap, refused in ((100, True), (10**6, False)):
+            given = {"device": "cpu", "max_bytes": cap, "cache": False}
+            if not refused:
+                plimsoll.load(lambda: model, "int4_offload", fallback=False, **given)
+                continue
+            with self.assertRaisesRegex(plimsoll.Failure, "has room for 100") as caught:
+                plimsoll.load(lambda: model, "int4_offload", fallback=False, **given)
+            self.assertEqual(caught.exception.code, "does-not-fit")
+            self.assertIsInstance(caught.exception, MemoryError)
+            self.assertEqual(
+                plimsoll.load(lambda: model, "int4_offload", **given).plimsoll_preset, "cpu"
+            )
 
     def test_a_device_that_is_not_there(self):
         with mock.patch.object(torch.cuda, "is_available", return_value=False):

@@ -3,6 +3,7 @@
 import copy
 import unittest
 import weakref
+from unittest import mock
 
 import torch
 from torch import nn
@@ -116,6 +117,99 @@ class Measuring(unittest.TestCase):
         model = Keeps()
         self.assertEqual(kept_for_backward(model, model), 4000)
         self.assertIsNone(seen[0]())
+
+
+class Training(unittest.TestCase):
+    def test_with_an_optimizer_it_trains_whatever_mode_the_model_is_in(self):
+        for model in (Tower(), Tower().eval()):
+            optimizer = torch.optim.AdamW(model.parameters())
+            on_a_card = mock.patch.object(nn.Parameter, "is_cuda", True)
+            with on_a_card:
+                done = plimsoll.optimize(model, optimizer, dtype=torch.float16, prune=0.5)
+            self.assertEqual(
+                {change.what for change in done.changes},
+                {"autocast", "checkpointing", "fused-optimizer"},
+            )
+            self.assertIn("keep their type", done.skipped["dtype"])
+            self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})
+            self.assertEqual(model.blocks[0].fc1.out_features, 64)
+        with self.assertRaisesRegex(ValueError, "an optimizer trains"):
+            plimsoll.optimize(model, optimizer, training=False)
+
+    def test_what_is_measured_is_a_step_of_training_that_leaves_no_trace(self):
+        model = Tower(norm=True).eval()
+        model.blocks[1].train()
+        before = copy.deepcopy(model.state_dict())
+        modes = [module.training for module in model.modules()]
+        torch.manual_seed(5)
+        drawn = torch.rand(1)
+        torch.manual_seed(5)
+        optimizer = torch.optim.SGD(model.parameters())
+        x = torch.ones(64, 16)
+        done = plimsoll.optimize(model, optimizer, autocast=False, forward=lambda: model(x).sum())
+        [change, _] = done.changes
+        self.assertEqual(change.what, "checkpointing")
+        self.assertGreater(change.measured_bytes, 0)
+        self.assertEqual([module.training for module in model.modules()], modes)
+        self.assertTrue(torch.equal(torch.rand(1), drawn))
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+
+    def test_a_change_that_saves_nothing_is_undone(self):
+        # Autocast keeps a copy of the weights for backward: more than it saves of one sample.
+        model, x = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64)), torch.ones(1, 64)
+        done = plimsoll.optimize(model, checkpoint=False, forward=lambda: model(x).sum())
+        self.assertEqual(done.changes, [])
+        self.assertRegex(done.skipped["autocast"], r"undone: measured, .* \d+ bytes more")
+        self.assertNotIn("forward", model.__dict__)
+        # The weights would take twice the bytes.
+        model = nn.Linear(8, 8).to(torch.bfloat16).eval()
+        self.assertIn("undone", plimsoll.optimize(model, dtype=torch.float32).skipped["dtype"])
+        self.assertEqual(model.weight.dtype, torch.bfloat16)
+
+    def test_where_nothing_is_kept_nothing_is_measured(self):
+        model, x = Tower(), torch.ones(4, 16)
+
+        def forward():
+            with torch.no_grad():
+                return model(x).sum()
+
+        done = plimsoll.optimize(model, checkpoint=False, forward=forward)
+        self.assertEqual([one.measured_bytes for one in done.changes], [None])
+
+    def test_a_change_with_which_the_forward_fails_is_undone(self):
+        model, x = Tower(), torch.ones(64, 16)
+
+        def forward():
+            if torch.is_autocast_enabled("cpu") or "forward" in model.__dict__:
+                raise RuntimeError("no kernel for bfloat16")
+            return model(x).sum()
+
+        done = plimsoll.optimize(model, forward=forward)
+        self.assertIn("RuntimeError: no kernel", done.skipped["autocast"])
+        self.assertEqual([change.what for change in done.changes], ["checkpointing"])
+
+        def interrupted():
+            if "forward" in model.blocks[0].__dict__:
+                raise KeyboardInterrupt
+            return model(x).sum()
+
+        done.undo()
+        with self.assertRaises(KeyboardInterrupt):
+            plimsoll.optimize(model, autocast=False, forward=interrupted)
+        self.assertTrue(all("forward" not in module.__dict__ for module in model.modules()))
+
+    def test_a_model_without_the_usual_attention_is_no_error_and_another_name_is(self):
+        class Refuses(nn.Linear):
+            class config:
+                _attn_implementation = "eager"
+
+            def set_attn_implementation(self, kernel):
+                raise ValueError(f"{kernel} is not supported")
+
+        self.assertIn("not supported", plimsoll.optimize(Refuses(4, 4)).skipped["attention"])
+        with self.assertRaisesRegex(plimsoll.Failure, "banana.* is not supported"):
+            plimsoll.optimize(Refuses(4, 4), attention="banana")
 
 
 class Precision(unittest.TestCase):

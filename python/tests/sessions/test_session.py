@@ -125,6 +125,18 @@ class Sessions(unittest.TestCase):
         self.assertTrue(torch.equal(seed, torch.random.get_rng_state()))
         self.assertEqual(len(optimizer.state), 0)
 
+    def test_weights_that_are_trained_keep_their_type_in_every_precision(self):
+        for precision, found in (("fp32", "fp32"), ("bf16", "amp-bf16"), ("amp-bf16", "amp-bf16")):
+            model, optimizer = model_and_optimizer()
+            model.eval()
+            with plimsoll.session({"training": {"precision": precision}}) as session:
+                settings = session.optimize_training(
+                    model, optimizer, lambda b, model=model: model(b["x"]).sum(), batch_of(4)
+                )["settings"]
+            self.assertEqual(settings["precision"], found)
+            self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})
+            self.assertFalse(model.training)
+
     def test_needs_two_samples(self):
         model, optimizer = model_and_optimizer()
         with plimsoll.session({}) as session, self.assertRaises(ValueError):

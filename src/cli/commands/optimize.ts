@@ -11,10 +11,10 @@ import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
+import { makeFolder } from '../../files/folders.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { makeFolder } from '../../files/make-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/published-name.js';
+import { publishedName } from '../../model/names/catalogue.js';
 import { type Advice, inOrder } from '../../optimize/advice.js';
 import {
   changed,
@@ -56,7 +56,7 @@ import { optimizeText } from '../../report/optimize/text.js';
 import { placeholdersOf } from '../../run/placeholders.js';
 import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { type ProgramPlanMachine, tracedProgramPlan } from '../answers/program-plan.js';
 import { undoChange } from '../answers/undo-change.js';
 import type { CommandContext, CommandModule } from '../command-module.js';

@@ -6,7 +6,7 @@ import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/published-name.js';
+import { publishedName } from '../../model/names/catalogue.js';
 import {
   makeSharedPlan,
   planDocument,

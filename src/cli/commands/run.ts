@@ -4,7 +4,7 @@ import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
-import { machineRoots } from '../../device/roots.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
 import { contextBytesOf } from '../../estimate/cards/gpus.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
@@ -19,8 +19,8 @@ import type {
 } from '../../plan/environment/job-environment.js';
 import { memoryTooSmall } from '../../plan/environment/rules.js';
 import { surelyTooLarge } from '../../plan/fit/fit.js';
-import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
+import { explainSnapshot } from '../../report/snapshot-findings.js';
 import { runEnding, runSummary } from '../../report/text/run/run-ending.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
 import { configuredBatches } from '../../run/adapt/adapted-config.js';
@@ -28,8 +28,8 @@ import { otherFlags } from '../../run/adapt/other-flags.js';
 import { accountEnvironment } from '../../run/launch/become-order.js';
 import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
-import { checkPlatform } from '../../run/platform.js';
 import { watchOrphans } from '../../run/processes/orphans.js';
+import { checkPlatform } from '../../run/program.js';
 import { openContext } from '../../run/run-context.js';
 import { openRunDevice, type RunDevice } from '../../run/run-device.js';
 import {

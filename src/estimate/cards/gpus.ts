@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 import {
   assumedContext,
   type Gpu,

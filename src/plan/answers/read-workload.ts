@@ -8,7 +8,7 @@ import {
   type Workload,
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 import { offloads, zeroStages } from '../fit/types.js';
 import {
   checkParallel,

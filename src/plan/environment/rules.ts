@@ -1,7 +1,7 @@
 import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
 import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import type { EnvironmentContext, MemoryBudget } from './types.js';
 
 /** What a variable should be in one mode. */

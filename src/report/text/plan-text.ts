@@ -2,7 +2,7 @@ import type { Plan, PlanOption } from '../../plan/fit/types.js';
 import type { ProgramPlan } from '../../plan/programs/plan-program.js';
 import { asPython, type FromPretrainedArguments } from '../../plan/quantization/bits-and-bytes.js';
 import { formatBytes } from '../../units/bytes.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import {
   batchWords,
   fitWords,
@@ -17,8 +17,7 @@ import {
 import { count } from '../words.js';
 import { partLine, phaseLines, stackedBar } from './estimate-text.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText } from './text-width.js';
-import { noteLines, wrapText } from './wrap-text.js';
+import { cleanText, noteLines, wrapText } from './text-width.js';
 
 export interface PlanTextOptions {
   readonly budget: PlanBudgetWords;

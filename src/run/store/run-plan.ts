@@ -2,10 +2,9 @@ import { join } from 'node:path';
 import { readOwnDocument } from '../../files/own-file.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { MiB } from '../../units/bytes.js';
-import type { Account } from '../account.js';
 import type { AdaptedConfig } from '../adapt/adapted-config.js';
 import type { LogLimit } from '../log/log-limit.js';
-import type { RunSettings } from '../types.js';
+import type { Account, RunSettings } from '../types.js';
 
 /** What a run was asked to be; it does not change. */
 export interface RunPlan {

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Callable
 
+from ...arguments import function
 from ...bridge import phase
 from ...distributed import ranks
 from ...failure import Failure
@@ -108,7 +109,7 @@ class RecoveringStep:
 
     def __call__(self, batch: Any, loss: Callable[[Any], Any] | None = None) -> Any:
         """One step on one batch; the batch's loss, detached. Without a loss yet, takes it (a decorator)."""
-        use = loss or self._loss
+        use = function("loss", loss) or self._loss
         if use is None:
             if callable(batch):
                 self._loss = batch

@@ -29,6 +29,7 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
     endedMs: undefined,
     runId: undefined,
     alone,
+    estimating: false,
     ending: undefined,
   };
 }
