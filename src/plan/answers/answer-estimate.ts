@@ -7,7 +7,7 @@ import { isKnown } from '../../units/known.js';
 import { choosePreset, type PresetChoice } from '../quantization/choose.js';
 import { closedWorkload } from './closed-workload.js';
 import { findSource, readModelOf, withOwnInput } from './find-source.js';
-import { type AnswerMachine, chosenGpu } from './machine.js';
+import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
 import { parallelOf } from './read-parallel.js';
 import { checkRequest, type OpenWorkload, readWorkload } from './read-workload.js';
 import type { WorkloadRequest } from './workload-request.js';
@@ -45,6 +45,7 @@ export async function answerEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
 ): Promise<EstimateDocument> {
+  checkMachine('answerEstimate', machine);
   return makeEstimate(await prepareEstimate(request, machine), machine);
 }
 
