@@ -4,12 +4,126 @@
 //   npm run build && npm run bench buffers [-- --only eviction|compression] [--rounds 3] [--json]
 //
 // Ends with exit code 1 when a hit rate is more than 1 % below the better of LRU and LFU.
+
 import { parseArgs } from 'node:util';
-import { compressors } from './buffers/compressors.mjs';
-import { observations } from './buffers/observations.mjs';
-import { cacheItems, patterns } from './buffers/patterns.mjs';
-import { policies } from './buffers/policies.mjs';
+import zlib from 'node:zlib';
+import { Tier } from '../dist/buffers/buffer-store.js';
+import { joinPlanes, packPart, splitPlanes, unpackPart } from '../dist/buffers/format/pack.js';
+import { cacheItems, observations, patterns } from './buffers/patterns.mjs';
 import { median } from './statistics.mjs';
+
+/** Hits of each way to choose what goes, over the same requests. */
+const policies = {
+  LRU: (trace, items) => {
+    const held = new Map();
+    return count(trace, (key) => {
+      const hit = held.delete(key);
+      held.set(key, true);
+      if (held.size > items) held.delete(held.keys().next().value);
+      return hit;
+    });
+  },
+  LFU: (trace, items) => leastFrequent(trace, items),
+  plimsoll: (trace, items) => {
+    const tier = new Tier(items);
+    return count(trace, (number) => {
+      const key = String(number);
+      const hit = tier.use(key) !== undefined;
+      if (!hit) tier.add(key, { rawBytes: 1 }, 1);
+      return hit;
+    });
+  },
+};
+
+function count(trace, isHit) {
+  let hits = 0;
+  for (const key of trace) if (isHit(key)) hits += 1;
+  return hits;
+}
+
+/** The least used goes; among equals the one that was used longest ago. Counts end with the item. */
+function leastFrequent(trace, items) {
+  const counts = new Map();
+  const groups = new Map();
+  const enter = (key, uses) => {
+    counts.set(key, uses);
+    if (!groups.has(uses)) groups.set(uses, new Set());
+    groups.get(uses).add(key);
+  };
+  const leave = (key) => {
+    const uses = counts.get(key);
+    counts.delete(key);
+    groups.get(uses).delete(key);
+    if (groups.get(uses).size === 0) groups.delete(uses);
+    return uses;
+  };
+  return count(trace, (key) => {
+    if (counts.has(key)) {
+      enter(key, leave(key) + 1);
+      return true;
+    }
+    if (counts.size >= items) {
+      const [victim] = groups.get(Math.min(...groups.keys()));
+      leave(victim);
+    }
+    enter(key, 1);
+    return false;
+  });
+}
+
+const bytesOf = (array) => new Uint8Array(array.buffer);
+const shuffled = (array) => Buffer.concat(splitPlanes(bytesOf(array), 4));
+function unshuffled(bytes) {
+  const length = bytes.length / 4;
+  return joinPlanes(
+    [0, 1, 2, 3].map((plane) => bytes.subarray(plane * length, (plane + 1) * length)),
+  );
+}
+const quality = (value) => ({ params: { [zlib.constants.BROTLI_PARAM_QUALITY]: value } });
+const over = (pack, unpack) => ({
+  pack: (array) => pack(shuffled(array)),
+  unpack: (packed) => unshuffled(unpack(packed)),
+  bytes: (packed) => packed.length,
+});
+
+/** Ways to keep numbers, each with its way back. zstd only where this Node has it. */
+const compressors = {
+  none: {
+    pack: (array) => Buffer.from(bytesOf(array)),
+    unpack: (packed) => new Uint8Array(packed),
+    bytes: (packed) => packed.length,
+  },
+  gzip: {
+    pack: (array) => zlib.gzipSync(bytesOf(array)),
+    unpack: (packed) => zlib.gunzipSync(packed),
+    bytes: (packed) => packed.length,
+  },
+  'shuffle, deflate 1': over(
+    (bytes) => zlib.deflateRawSync(bytes, { level: 1 }),
+    zlib.inflateRawSync,
+  ),
+  'shuffle, deflate 6': over((bytes) => zlib.deflateRawSync(bytes), zlib.inflateRawSync),
+  'shuffle, brotli 1': over(
+    (bytes) => zlib.brotliCompressSync(bytes, quality(1)),
+    zlib.brotliDecompressSync,
+  ),
+  'shuffle, brotli 4': over(
+    (bytes) => zlib.brotliCompressSync(bytes, quality(4)),
+    zlib.brotliDecompressSync,
+  ),
+  ...(zlib.zstdCompressSync && {
+    'shuffle, zstd': over((bytes) => zlib.zstdCompressSync(bytes), zlib.zstdDecompressSync),
+  }),
+  plimsoll: {
+    pack: (array) =>
+      packPart(
+        { name: '', kind: 'array', dtype: 'float32', shape: [array.length], bytes: bytesOf(array) },
+        true,
+      ),
+    unpack: (part) => unpackPart(part).bytes,
+    bytes: (part) => part.planes.reduce((sum, { bytes }) => sum + bytes.length, 0),
+  },
+};
 
 /** At most this many points of hit rate below the better of LRU and LFU. */
 const maxBelow = 1;

@@ -8,9 +8,70 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { mannKendall } from './leak/mann-kendall.mjs';
-import { judge } from './leak/verdicts.mjs';
+import { createDiagnosis } from '../dist/watch/diagnosis/diagnose.js';
 import { truthFolder } from './truth.mjs';
+
+/** What a leak series must be called, and what must not be called one. */
+const grows = new Set(['accelerating']);
+
+/** The verdict each second: as the allocator reports it, or from outside, by what is held alone. */
+function verdictsOf(trace, view) {
+  const column = (name) => trace.columns.indexOf(name);
+  const diagnosis = createDiagnosis();
+  const verdicts = [];
+  let second = -1;
+  for (const row of trace.rows) {
+    const seconds = row[column('seconds')];
+    diagnosis.add({
+      seconds,
+      limitBytes: trace.capacity,
+      heldBytes: row[column('reserved')],
+      ...(view === 'inside' ? { liveBytes: row[column('allocated')] } : {}),
+    });
+    if (Math.floor(seconds) === second) continue;
+    second = Math.floor(seconds);
+    verdicts.push({ seconds, found: diagnosis.leak().found });
+  }
+  return verdicts;
+}
+
+/** When a leak was found, and for how long it could have been. */
+function judge(trace, view) {
+  const verdicts = verdictsOf(trace, view);
+  const first = verdicts.find(({ found }) => found === true)?.seconds;
+  const leaks = trace.leak !== null;
+  return {
+    name: `${trace.scenario}-${trace.variant}`,
+    view,
+    group: Math.floor(trace.variant / 2),
+    leaks,
+    lastedSeconds: leaks ? trace.at - trace.leak.from : null,
+    afterSeconds: leaks && first !== undefined ? first - trace.leak.from : null,
+    falseAlarm: !leaks && !grows.has(trace.scenario) && first !== undefined,
+    atSeconds: first ?? null,
+  };
+}
+
+const windowSeconds = 30;
+/** Two-sided 1 %. */
+const certain = 2.576;
+
+/** Whether the usual test for a trend claims growth over any 30 s of what is live. */
+function mannKendall(trace) {
+  const at = trace.columns.indexOf('seconds');
+  const live = trace.columns.indexOf('allocated');
+  for (let end = windowSeconds; end <= trace.rows.at(-1)[at]; end += 5) {
+    const window = trace.rows.filter((row) => row[at] > end - windowSeconds && row[at] <= end);
+    const n = window.length;
+    let score = 0;
+    for (let i = 0; i < n; i++) {
+      for (let j = i + 1; j < n; j++) score += Math.sign(window[j][live] - window[i][live]);
+    }
+    const spread = Math.sqrt((n * (n - 1) * (2 * n + 5)) / 18);
+    if (score > 0 && (score - 1) / spread > certain) return true;
+  }
+  return false;
+}
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
 const folder = truthFolder('series');

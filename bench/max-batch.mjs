@@ -39,7 +39,7 @@ process.exitCode = rows.length === 0 || missed.length > 0 ? 1 : 0;
 
 function measure({ id, capGib, argv, ran, failed }) {
   const started = performance.now();
-  const args = ['plan', ...argv, '--memory', `${capGib}GiB`, '--max-batch', '--json'];
+  const args = ['plan', ...argv, '--allocator-memory', `${capGib}GiB`, '--max-batch', '--json'];
   const end = spawnSync(
     process.execPath,
     [values.command, ...args, '--python', values.python, '--method', 'trace'],

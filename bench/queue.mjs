@@ -11,14 +11,97 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { openDaemon } from '../dist/jobs/daemon/open-daemon.js';
 import { openJobStore } from '../dist/jobs/store/job-store.js';
-import { bareCommits } from './queue/bare-commits.mjs';
-import { fakeMachine } from './queue/fake-machine.mjs';
 import { randomFrom } from './queue/random.mjs';
 import { percentiles, stopwatch } from './queue/stopwatch.mjs';
 
+// GPUs and programs that only exist here: a job holds what it was promised until it is told to end.
 const GiB = 2 ** 30;
+const totalBytes = 80 * GiB;
+
+const rescan = () => Promise.resolve({ appeared: [], vanished: [] });
+
+function fakeMachine(gpus) {
+  const runs = new Map();
+  /** `onRead` is called when a device was read, `onStart` when a run begins. */
+  const machine = {
+    discovery: discovery(),
+    engine: engine(),
+    onRead() {},
+    onStart() {},
+    endOldest,
+  };
+  return machine;
+
+  function endOldest() {
+    const [[id, { listener }]] = runs;
+    runs.delete(id);
+    const at = new Date().toISOString();
+    listener({ type: 'finished', at, outcome: 'succeeded', exitCode: 0 });
+  }
+
+  function processesOn(deviceId) {
+    return [...runs.values()]
+      .filter(({ order }) => order.devices.includes(deviceId))
+      .map(({ pid, order }) => ({ pid, name: 'fake', usedBytes: order.memoryBytes ?? GiB }));
+  }
+
+  function discovery() {
+    const devices = Array.from({ length: gpus }, (_, index) => device(`gpu:${index}`));
+    return { devices, notes: [], rescan, close() {} };
+  }
+
+  function device(id) {
+    const unknown = { uuid: 'unknown', driver: 'unknown' };
+    const simulated = { source: 'simulated', provenance: 'simulated' };
+    return {
+      info: { id, kind: 'gpu', name: 'NVIDIA H100 80GB HBM3', ...simulated, ...unknown },
+      read() {
+        const usedBytes = processesOn(id).reduce((sum, one) => sum + one.usedBytes, 0);
+        const freeBytes = totalBytes - usedBytes;
+        machine.onRead();
+        return { totalBytes, usedBytes, freeBytes, utilizationPercent: 'unknown' };
+      },
+      processes: () => Promise.resolve(processesOn(id)),
+    };
+  }
+
+  function engine() {
+    let pid = 0;
+    return {
+      openRun(order, listener) {
+        pid += 1;
+        runs.set(order.id, { order, listener, pid });
+        machine.onStart();
+        return { stop() {}, release() {} };
+      },
+      use() {
+        const byPid = new Map([...runs].map(([id, run]) => [run.pid, id]));
+        return { knows: () => true, runOf: (of) => byPid.get(of), hostBytes: () => 0 };
+      },
+      forget: (id) => runs.delete(id),
+      close() {},
+    };
+  }
+}
+
+/** What this disk and SQLite take for one durable row, with nothing of ours around. */
+function bareCommits(folder, rounds) {
+  const database = new DatabaseSync(join(folder, 'bare.db'));
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (x TEXT)');
+  const insert = database.prepare('INSERT INTO t VALUES (?)');
+  const times = [];
+  for (let round = 0; round < rounds; round++) {
+    const watch = stopwatch();
+    insert.run('x'.repeat(300));
+    times.push(watch());
+  }
+  database.close();
+  return times;
+}
+
 /** A daemon that has run for a minute is measured, not its first second. */
 const warmUp = 100;
 /** Turns of the event loop in which a job starts, if any does: what ended may have left too little room. */

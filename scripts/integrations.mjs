@@ -11,12 +11,7 @@ const base = join(root, '.venv', 'bin', 'python');
 const home = resolve(process.env.PLIMSOLL_INTEGRATIONS ?? join(root, 'build', 'integrations'));
 const failures = process.env.PLIMSOLL_TEST_TRAINER_INJECTIONS ?? '60';
 const tests = join(root, 'python', 'tests');
-const transformers = [
-  'trainers.test_hugging_face_failures',
-  'trainers.test_hugging_face_trainer',
-  'trainers.test_trainer_ranks',
-  'trainers.test_window_failures',
-];
+const transformers = ['trainers.test_window_failures', 'trainers.test_hugging_face_trainer'];
 const lightning = ['trainers.test_lightning'];
 const lastLightning = '2.6.6';
 /** What is installed on top of .venv, and what is run there; `package` is the name it is imported by. */

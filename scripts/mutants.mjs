@@ -96,7 +96,7 @@ const areas = {
       'src/server/access/wrong-tokens.ts',
       'src/server/access/people.ts',
       'src/server/access/permissions.ts',
-      'src/server/access/proof.ts',
+      'src/server/access/token.ts',
       'src/server/http/http-listener.ts',
       'src/server/access/sessions.ts',
       'src/server/access/submitter.ts',

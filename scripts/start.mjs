@@ -4,11 +4,100 @@
 // then serves until Ctrl-C; elsewhere (CI, a pipe) it ends. `npm start -- --no-open` opens no page,
 // `npm start -- --serve` serves on in any case.
 import { spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs';
+import { createInterface } from 'node:readline';
 import { ensureBuilt, ensureInstalled } from './setup.mjs';
-import { openPage } from './start/open-page.mjs';
-import { environmentFor, plimsoll, serverOf, startServer } from './start/server.mjs';
 import { root, run } from './steps.mjs';
+
+// The server of `npm start`: a `plimsoll serve` with a home of its own.
+
+const plimsoll = `${root}bin/plimsoll.js`;
+
+/** Where people expect it; another one where that is taken. */
+const ports = ['8000', '0'];
+
+/** What a person set for servers and queues of their own is not meant for this one. */
+const otherVariables = new Set([
+  'USE_GPU',
+  'GPU_DEVICE',
+  'MAX_CONCURRENT_JOBS',
+  'JOB_TIMEOUT',
+  'SAFETY_MARGIN_MB',
+]);
+
+function environmentFor(home) {
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('PLIMSOLL_') && !otherVariables.has(name),
+  );
+  return { ...Object.fromEntries(kept), PLIMSOLL_HOME: home };
+}
+
+/** The address of a server that still has this home, from an `npm start` that goes on elsewhere. */
+async function serverOf(home) {
+  try {
+    const { url } = JSON.parse(readFileSync(`${home}/server.json`, 'utf8'));
+    return (await fetch(`${url}/healthz`)).ok ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts it, in a session of its own: Ctrl-C is for us, who close it in order. */
+async function startServer(home, logFile) {
+  for (const port of ports) {
+    const started = await listenOn(port, home, logFile);
+    if (started !== undefined) return started;
+  }
+  throw new Error(`The server did not start:\n${readFileSync(logFile, 'utf8')}`);
+}
+
+async function listenOn(port, home, logFile) {
+  const log = openSync(logFile, 'w');
+  const child = spawn(process.execPath, [plimsoll, 'serve', '--port', port, '--json'], {
+    cwd: root,
+    env: environmentFor(home),
+    stdio: ['ignore', 'pipe', log],
+    detached: true,
+  });
+  closeSync(log);
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  const line = await Promise.race([
+    new Promise((resolve) => createInterface({ input: child.stdout }).once('line', resolve)),
+    ended.then(() => undefined),
+  ]);
+  if (line === undefined) return undefined;
+  const { url, link } = JSON.parse(line);
+  return {
+    url,
+    link,
+    ended,
+    /** Jobs would go on without it: whoever started some ends them first. */
+    close() {
+      child.kill('SIGTERM');
+      return ended;
+    },
+  };
+}
+
+/** Only where somebody can see it. */
+function openPage(address) {
+  const { DISPLAY, WAYLAND_DISPLAY, CI } = process.env;
+  const hasScreen = process.platform === 'darwin' || DISPLAY || WAYLAND_DISPLAY;
+  if (!hasScreen || CI || !process.stdout.isTTY || process.argv.includes('--no-open')) return;
+  const opener = process.platform === 'darwin' ? 'open' : 'xdg-open';
+  const child = spawn(opener, [address], { stdio: 'ignore', detached: true });
+  child.on('error', () => console.log('  (no program was found to open it with)'));
+  child.unref();
+}
 
 const folder = `${root}build/start`;
 const home = `${folder}/home`;

@@ -1,12 +1,52 @@
 // `npm run test:install`: makes what people install, installs it as they do on an empty machine, and
 // runs every command of the README's table: the wheel where there is no Node, the npm package where
 // there is no Python.
-import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { emptyMachine } from './install/empty-machine.mjs';
 import { capture, tryCommand } from './install/try-command.mjs';
 import { ensureBuilt, ensureInstalled } from './setup.mjs';
 import { npm, root, run, script } from './steps.mjs';
+
+// A machine as a new user has it: an empty HOME, the usual tools, and some of them missing.
+
+const toolFolders = ['/usr/bin', '/bin'];
+/** Slurm's client, which may be installed here without a cluster. */
+const slurm = /^(sacct|sbatch|scancel|scontrol|sinfo|squeue)$/;
+
+/**
+ * @param {{ without: RegExp }} options the names of tools that this machine does not have
+ * @returns {{ folder: string, env: Record<string, string>, remove: () => void }}
+ */
+function emptyMachine({ without }) {
+  const folder = mkdtempSync(join(tmpdir(), 'plimsoll-install-'));
+  const tools = join(folder, 'tools');
+  const home = join(folder, 'home');
+  const work = join(folder, 'work');
+  for (const each of [tools, home, work]) mkdirSync(each);
+  const linked = new Set();
+  for (const from of toolFolders) {
+    for (const name of readdirSync(from)) {
+      if (without.test(name) || slurm.test(name) || linked.has(name)) continue;
+      linked.add(name);
+      symlinkSync(join(from, name), join(tools, name));
+    }
+  }
+  return {
+    folder,
+    env: { HOME: home, PATH: tools, LANG: 'C.UTF-8', TERM: 'dumb' },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
 await ensureInstalled();

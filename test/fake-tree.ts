@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { Roots } from '../src/device/roots.js';
+import type { Roots } from '../src/device/kernel-files.js';
 
 /** A folder that stands for a machine's /proc, /sys and /dev. */
 export interface FakeTree {

@@ -1,18 +1,25 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isInstalled } from '../scripts/installed.mjs';
+import { textOf } from './run/running.js';
+import { needsLinux } from './support/needs.js';
 import { root } from './support/project-files.js';
 
 let folder: string;
@@ -101,6 +108,46 @@ describe('the launcher of the archives', () => {
     expect(launch('PATH=$PWD:/bin:/usr/bin; plimsoll')).toEqual([expected]);
   });
 });
+
+it('has a command that can be started by its name', () => {
+  expect(statSync(join(root, 'bin/plimsoll.js')).mode & 0o111).toBe(0o111);
+});
+
+it(
+  'ends the daemons of a command that is interrupted, and removes their folder',
+  needsLinux,
+  async () => {
+    // One is found by its environment, the other by a file that it has open.
+    const daemons = `
+    const { spawn } = require('node:child_process');
+    const { openSync } = require('node:fs');
+    const folder = process.env.TMPDIR;
+    const file = openSync(folder + '/log', 'w');
+    const stdio = ['ignore', file, 'ignore'];
+    const pids = [
+      spawn('sleep', ['1000000'], { detached: true, stdio: 'ignore' }),
+      spawn('sleep', ['1000000'], { detached: true, stdio, env: {} }),
+    ].map(({ pid }) => pid);
+    console.log(JSON.stringify({ folder, pids }));
+    setInterval(() => {}, 1000);`;
+    const steps = JSON.stringify(pathToFileURL(join(root, 'scripts/steps.mjs')).href);
+    const words = JSON.stringify(['-e', daemons]);
+    const script = `const { runWithDaemons } = await import(${steps});
+    process.exitCode = await runWithDaemons([process.execPath, ${words}]);`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = await once(createInterface({ input: child.stdout }), 'line');
+    const { folder: own, pids }: { folder: string; pids: readonly number[] } = JSON.parse(line);
+    child.kill('SIGINT');
+    expect(await once(child, 'exit')).toEqual([130, null]);
+    expect(existsSync(own)).toBe(false);
+    expect(pids).toHaveLength(2);
+    // The one that nobody waits for stays in the table, dead.
+    const runs = (pid: number) => /^State:\s+[^Z]/m.test(textOf(`/proc/${pid}/status`) ?? '');
+    expect(pids.filter(runs)).toEqual([]);
+  },
+);
 
 describe('isInstalled', () => {
   const lockfile = {

@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
@@ -13,12 +13,40 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { judgeLeftovers, lastLine, untilIdle } from './support/closing.mjs';
-import { runCommand } from './support/command.mjs';
 import { Findings } from './support/findings.mjs';
 import { childrenOf } from './support/leftovers.mjs';
-import { killQuietly, Place, until } from './support/place.mjs';
+import { command, killQuietly, Place, until } from './support/place.mjs';
 import { Server } from './support/server.mjs';
 import { Work } from './support/work.mjs';
+
+// A command of the owner in a place, to its end.
+
+/** The exit code; `never` where it did not end in that time. */
+function runCommand(place, words, withinMs) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [command, ...words], {
+      cwd: place.folder,
+      env: place.environment(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (data) => {
+      stdout += String(data);
+    });
+    child.stderr.on('data', (data) => {
+      stderr += String(data);
+    });
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      child.kill('SIGKILL');
+    }, withinMs);
+    child.once('close', (code, signal) => {
+      clearTimeout(timer);
+      resolve({ code: isLate ? 'never' : (code ?? signal), stdout, stderr });
+    });
+  });
+}
 
 /** Of the home, and of the run of the job that goes on meanwhile. */
 const files = [

@@ -20,7 +20,9 @@ from .failure import MISSING_PACKAGE, Failure
 from .progress import report_progress
 from .tracing.imports.op_hashes import hash_by_place
 from .tracing.options import VIEW, parse
+from .tracing.programs.files.dependencies import print_state
 from .tracing.programs.files.view import View, cache_of_data_sets, enter
+from .tracing.programs.forks import end_with_parent
 from .tracing.programs.start import require_program
 
 VERSION = 1
@@ -36,9 +38,14 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
             from .tracing.warm import serve
 
             return serve(main)
+        if arguments == ["--state"]:
+            return print_state()
         options = parse(arguments)
         if options.program is not None:
             require_program(options.program)
+        if options.scratch is not None:
+            # Whose folder it is, that one waits for the trace.
+            end_with_parent()
         if not alone:
             return run(options)
         from .tracing.imports.fewer import fewer_imports
@@ -106,6 +113,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "ended": recording.ended,
         "maybeMoreBytes": recording.more_bytes + recording.ledger.larger_at_most,
         "maybeLessBytes": recording.ledger.loose_at_peak,
+        "files": recording.files,
     }
     if recording.parallel is not None:
         parallel = recording.parallel

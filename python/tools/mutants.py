@@ -96,9 +96,7 @@ SAMPLE = 80
 _NEVER_CHANGED = {"name", "newline", "string", "fstring_string", "endmarker"}
 
 # Tests that take tens of seconds for each fault.
-SLOW = (
-    "keeping.test_cheap_marks.Counters.test_a_step_that_failed_anywhere_is_undone_whole_or_refused"
-)
+SLOW = "keeping.test_keeping.Counters.test_a_step_that_failed_anywhere_is_undone_whole_or_refused"
 # Of tests that fail at random places so many do here.
 os.environ["PLIMSOLL_TEST_INJECTIONS"] = "12"
 # In place of the seconds of a test that fails as it is.

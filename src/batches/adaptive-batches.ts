@@ -13,7 +13,7 @@ import {
   whole,
 } from '../units/arguments.js';
 import { isKnown } from '../units/known.js';
-import { median } from '../watch/diagnosis/slopes.js';
+import { median } from '../watch/diagnosis/growth.js';
 import { readPosition, writePosition } from './position-file.js';
 
 export interface AdaptiveBatchesOptions {

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../failure.js';
-import { makeFolder } from '../files/make-folder.js';
+import { makeFolder } from '../files/folders.js';
 import { rawBytesOf } from './format/data-types.js';
 import {
   type BufferRecord,

@@ -1,4 +1,4 @@
-import type { Environment } from '../config/variables.js';
+import type { Environment } from '../config/environment.js';
 import { versioned } from '../files/document-version.js';
 
 /** What a command may touch of the process it runs in; tests and `main` hand it in. */

@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty';
 import { Failure } from '../failure.js';
-import { packageVersion } from '../files/package-folder.js';
+import { packageVersion } from '../files/folders.js';
 import { type CliIo, processIo } from './io.js';
 import { checkText } from './options/not-utf-8.js';
 import { reportError } from './report-error.js';

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { wrapText } from '../report/text/wrap-text.js';
+import { wrapText } from '../report/text/text-width.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import type { CliIo } from './io.js';
 

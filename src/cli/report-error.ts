@@ -1,7 +1,7 @@
 import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
 import { codeOf, isDiskFull } from '../files/system-errors.js';
-import { capitalized } from '../units/sentence.js';
+import { capitalized } from '../units/words.js';
 
 /** An unexpected exception is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
 const internalErrorExitCode = 70;

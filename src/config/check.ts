@@ -1,5 +1,5 @@
 import { Failure } from '../failure.js';
-import { nearest } from '../units/nearest.js';
+import { nearest } from '../units/words.js';
 import type { JsonPath } from './json-places.js';
 import { type Config, configJsonSchema, configSchema } from './schema.js';
 import { allowedWords, nodeAt } from './schema-node.js';

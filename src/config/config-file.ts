@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { Failure } from '../failure.js';
 import { readReason } from '../files/system-errors.js';
 import { JsonSyntaxError, type JsonWithPlaces, readJsonWithPlaces } from './json-places.js';
-import { limits } from './limits.js';
+import { limits } from './schema.js';
 
 const configFileName = 'plimsoll.config.json';
 

@@ -2,8 +2,12 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { nodeRunVariable } from '../engine/node/supervise-run.js';
 import { Failure } from '../failure.js';
-import { configFromVariables, configVariables, variableOf } from './environment.js';
-import { configurationVariables } from './variables.js';
+import {
+  configFromVariables,
+  configurationVariables,
+  configVariables,
+  variableOf,
+} from './environment.js';
 
 const read = (variables: Record<string, string>) =>
   configFromVariables(new Map(Object.entries(variables)));

@@ -5,8 +5,8 @@ import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
 import { isTrustedOwner } from './config-file.js';
-import { limits } from './limits.js';
 import { type LoadOptions, loadSettings } from './load.js';
+import { limits } from './schema.js';
 import { defaultSettings } from './settings.js';
 
 let folder: string;

@@ -2,9 +2,9 @@ import { dirname, resolve } from 'node:path';
 import { Failure } from '../failure.js';
 import { outOfOrder } from '../watch/alerts/alert-thresholds.js';
 import { findConfigFile, readConfigFile } from './config-file.js';
+import { configurationVariables, type Environment } from './environment.js';
 import type { Config } from './schema.js';
 import { defaultSettings, jobSections, type Settings } from './settings.js';
-import { configurationVariables, type Environment } from './variables.js';
 
 export interface LoadOptions {
   /** The current folder. */

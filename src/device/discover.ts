@@ -5,10 +5,10 @@ import { GiB, MiB } from '../units/bytes.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
 import { GpuNumbers } from './gpu-numbers.js';
 import { hostProvider } from './host/provider.js';
+import { machineRoots, type Roots } from './kernel-files.js';
 import { nvidiaSmiProvider } from './nvidia-smi/provider.js';
 import { nvmlProvider } from './nvml/provider.js';
 import { type RecordedTrace, readRecordedTrace, type TraceRow } from './recorded-trace.js';
-import { machineRoots, type Roots } from './roots.js';
 import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from './types.js';
 
 /** GPUs to make up: from a scenario by name, or from a recorded trace by path. */

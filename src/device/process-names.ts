@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { isKnown, type Known } from '../units/known.js';
 import { listPids, readKernelFile } from './kernel-files.js';
+import type { ProcessReading } from './types.js';
 
 /** Some programs write a whole status into their name. */
 const longestName = 64;
@@ -104,4 +105,13 @@ export function visiblePids(
   }
   for (const pid of twice) result.delete(pid);
   return result;
+}
+
+/** Largest first, those of unknown size last, ties by process id. */
+export function sortProcesses(processes: Iterable<ProcessReading>): readonly ProcessReading[] {
+  return [...processes].toSorted((a, b) => size(b) - size(a) || a.pid - b.pid);
+}
+
+function size(process: ProcessReading): number {
+  return process.usedBytes === 'unknown' ? -1 : process.usedBytes;
 }

@@ -1,13 +1,12 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Environment } from '../config/variables.js';
+import type { Environment } from '../config/environment.js';
 import type { Discovery } from '../device/discover.js';
-import { machineRoots } from '../device/roots.js';
+import { machineRoots } from '../device/kernel-files.js';
 import { pythonProgram } from '../estimate/trace/python-trace.js';
+import { makeFolder, packageFolder } from '../files/folders.js';
 import { homeFolder } from '../files/home-folder.js';
-import { makeFolder } from '../files/make-folder.js';
-import { packageFolder } from '../files/package-folder.js';
 import { makeLimitCgroup, removeCgroup } from '../run/limit/cgroup.js';
 import type { Known } from '../units/known.js';
 import {

@@ -95,7 +95,8 @@ export interface ClusterEngine {
   readonly placesJobs: boolean;
   /** What keeps a job within its memory on a GPU and on the host. */
   readonly enforces: { readonly gpu: string; readonly host: string };
-  devices(): Promise<readonly ClusterDevice[]>;
+  /** Those that a job with these options of the cluster's own command can have. */
+  devices(options?: readonly string[]): Promise<readonly ClusterDevice[]>;
   /** What the cluster would be given, and nothing is submitted. */
   preview(order: ClusterOrder): Promise<string>;
   submit(order: ClusterOrder): Promise<ClusterJob>;

@@ -39,27 +39,49 @@ interface Offered {
   readonly capacityBytes: Known<number>;
 }
 
-export function noSuchGpus(gpus: number, offers: readonly Offered[]): Failure {
+/** The part of a cluster that a job can use. */
+export interface Place {
+  /** In words. */
+  readonly place: string;
+  /** What is not part of it, and why. */
+  readonly closed: readonly string[];
+}
+
+export const wholeCluster: Place = { place: 'this cluster', closed: [] };
+
+function closedWords(closed: readonly string[]): string {
+  return closed.length === 0 ? '' : ` Closed to this job: ${closed.join(', ')}.`;
+}
+
+export function noSuchGpus(
+  gpus: number,
+  offers: readonly Offered[],
+  { place, closed }: Place = wholeCluster,
+): Failure {
   const most = Math.max(0, ...offers.map(({ count }) => count));
   return new Failure({
     kind: 'missing',
     code: 'no-such-gpu',
     fact:
       most === 0
-        ? 'No node of this cluster that takes jobs has a GPU.'
-        : `No node of this cluster has ${gpus} GPUs of one type; the most is ${most}.`,
+        ? `No node of ${place} that takes this job has a GPU.${closedWords(closed)}`
+        : `No node of ${place} has ${gpus} GPUs of one type; the most is ${most}.${closedWords(closed)}`,
     next: most === 0 ? 'Use --gpus 0 for a job without a GPU.' : `Use --gpus ${most} or fewer.`,
   });
 }
 
-export function tooLarge(bytes: number, offers: readonly Offered[]): Failure {
+export function tooLarge(
+  bytes: number,
+  offers: readonly Offered[],
+  { place, closed }: Place = wholeCluster,
+): Failure {
   const most = Math.max(
     ...offers.map(({ capacityBytes }) => (isKnown(capacityBytes) ? capacityBytes : 0)),
   );
   return new Failure({
     kind: 'job',
     code: 'does-not-fit',
-    fact: `The job needs ${formatBytes(bytes)} on each GPU, and the largest GPU of this cluster has ${formatBytes(most)}.`,
+    fact: `The job needs ${formatBytes(bytes)} on each GPU, and the largest GPU of ${place} has ${formatBytes(most)}.${closedWords(closed)}`,
     next: 'Use a smaller batch ("plimsoll plan" finds one), or more GPUs with a sharded program.',
   });
 }

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
+import { makeFolder } from '../files/folders.js';
 import { readOwnDocument } from '../files/own-file.js';
 import { MiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
+import { makeFolder } from '../files/folders.js';
 import { readOwnDocument } from '../files/own-file.js';
 import type { Known } from '../units/known.js';
 

@@ -4,7 +4,7 @@ import { MiB } from '../units/bytes.js';
 import { leastCapacity } from './least-capacity.js';
 import { replay } from './trace/event-replay.js';
 import { type EventStream, EventStreamBuilder } from './trace/event-stream.js';
-import { recordedRuns } from './trace/recorded-runs-for-tests.js';
+import { recordedRuns } from './trace/traces-for-tests.js';
 
 /** Requests of some MiB each; a negative number frees one of those still held. */
 function streamOf(steps: readonly number[]): EventStream {

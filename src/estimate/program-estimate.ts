@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import type { Gpu } from './cards/gpu-table.js';
 import type { EstimateMachine } from './estimate.js';
 import { inThisThread } from './estimate-work.js';
@@ -8,7 +8,7 @@ import { programCommand } from './trace/program-command.js';
 import { pythonFailure } from './trace/python-failure.js';
 import { cardArguments } from './trace/python-trace.js';
 import { type RunPythonOptions, runPython } from './trace/run-python.js';
-import { readTrace, type Trace } from './trace/trace-file.js';
+import { type ProgramFiles, readTrace, type Trace } from './trace/trace-file.js';
 import { ownPlace, type TracePlace } from './trace/trace-place.js';
 import type { Estimate } from './types.js';
 import type { Wording } from './wording.js';
@@ -110,7 +110,73 @@ export async function programTrace(
     const crash = await crashOf(place, output, end);
     const failure = pythonFailure(interpreter, crash, await place.has(output), options.wording);
     if (failure !== undefined) throw failure;
-    return await readTrace(place.read(output));
+    const trace = await readTrace(place.read(output));
+    return options.inCopy
+      ? { ...trace, files: filesOutside(folder, options.folder, trace) }
+      : trace;
+  } finally {
+    await place.close();
+  }
+}
+
+/** The files of the folder that a copy was made of. */
+function filesOutside(copy: string, folder: string, { files }: Trace): ProgramFiles | undefined {
+  const outside = (path: string) =>
+    path === copy || path.startsWith(join(copy, sep))
+      ? join(folder, path.slice(copy.length))
+      : path;
+  return (
+    files && {
+      read: files.read.map(outside),
+      looked: files.looked.map(outside),
+      listed: files.listed.map(outside),
+      modules: files.modules.map(outside),
+    }
+  );
+}
+
+/** A line of some hundred characters; Python starts in less than a second. */
+const stateSeconds = 60;
+
+/**
+ * A text that is the same as long as the Python of a command, its packages and the files of its program are. Undefined
+ * where that cannot be told, and where one of them may have changed since `before`.
+ *
+ * @example
+ * const { files } = await programTrace(command, options);
+ * const before = await programState(command, files, options);
+ * (await programState(command, files, options)) === before; // true, until somebody edits the program
+ */
+export async function programState(
+  words: readonly string[],
+  files: ProgramFiles,
+  options: Omit<ProgramTraceOptions, 'startAs' | 'input'>,
+  before?: Date,
+): Promise<string | undefined> {
+  const { python, flags } = programCommand(words);
+  const place = await (options.openPlace ?? ownPlace)();
+  try {
+    const end = await runPython(
+      options.python ?? python,
+      [...flags, '-m', 'plimsoll.trace', '--state'],
+      {
+        environment: options.environment,
+        folder: options.folder,
+        signal: options.signal,
+        timeoutSeconds: stateSeconds,
+        startAs: place.startAs,
+        input: JSON.stringify({ files, before: before && before.getTime() / 1000 }),
+      },
+    );
+    if (!('stdout' in end) || end.code !== 0) return undefined;
+    const state: unknown = Reflect.get(
+      Object(JSON.parse(end.stdout.trim().split('\n').at(-1) ?? '')),
+      'state',
+    );
+    return typeof state === 'string' ? state : undefined;
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    return undefined;
   } finally {
     await place.close();
   }

@@ -28,7 +28,7 @@ export async function findSavings(
   machine: EstimateMachine,
   basis: SavingsBasis,
 ): Promise<readonly Saving[]> {
-  const changes = await changesOf(request, machine);
+  const changes = await answerable(savingChanges(request.workload), request, machine);
   const traced = basis === 'trace' ? await byTrace(request, base, changes, machine) : [];
   const others = changes.filter(({ change }) => !traced.some((one) => one.change === change));
   const savings = [...traced, ...(await byFormula(request, base, others, machine))];
@@ -48,16 +48,15 @@ const fixed: Readonly<Record<ModelSource['kind'] | 'gguf', readonly (keyof Workl
   type: [],
 };
 
-async function changesOf(
-  { source, workload }: EstimateRequest,
+async function answerable<Change extends SettingChange>(
+  changes: readonly Change[],
+  { source }: EstimateRequest,
   machine: EstimateMachine,
-): Promise<readonly SettingChange[]> {
+): Promise<readonly Change[]> {
   // A rule of thumb knows no settings.
   if (source.kind === 'type') return [];
   const kind = (await isGguf(source, machine)) ? 'gguf' : source.kind;
-  return savingChanges(workload).filter(
-    ({ settings }) => !fixed[kind].some((name) => name in settings),
-  );
+  return changes.filter(({ settings }) => !fixed[kind].some((name) => name in settings));
 }
 
 async function isGguf(
@@ -98,21 +97,51 @@ async function byFormula(
   changes: readonly SettingChange[],
   machine: EstimateMachine,
 ): Promise<Saving[]> {
+  const found = await changedByFormula(request, base, changes, machine);
+  return found.map(({ change, settings, leastCapacityBytes }) => {
+    const savesBytes = base.peak.leastCapacityBytes - leastCapacityBytes;
+    return { change, settings, savesBytes, leastCapacityBytes, basis: 'formula' };
+  });
+}
+
+/** What a changed workload needs, on the scale of the estimate that it changes. */
+type Changed<Change> = Change & {
+  readonly leastCapacityBytes: number;
+  readonly weightBytes: number;
+};
+
+/**
+ * What the same job needs with other settings: the difference that the formula sees, brought to the
+ * scale of `base`. A change that its source cannot take, or without an answer, is left out.
+ *
+ * @example
+ * const changes = [{ change: 'weights in 4 bits', settings: { quantization: 'int4' } }];
+ * const [four] = await changedByFormula(request, base, changes, machine);
+ * four?.leastCapacityBytes;
+ */
+export async function changedByFormula<Change extends SettingChange>(
+  request: EstimateRequest,
+  base: Estimate,
+  changes: readonly Change[],
+  machine: EstimateMachine,
+): Promise<readonly Changed<Change>[]> {
   const formula = { ...request, method: 'formula' } as const;
   const before = await orNothing(estimate(formula, machine));
   if (before === undefined) return [];
   // The formula may be off by some percent; what it says of a change is off by as much.
   const scale = base.peak.reservedBytes / before.peak.reservedBytes;
-  const savings: Saving[] = [];
-  for (const { change, settings } of changes) {
-    const after = await orNothing(estimate(changedRequest(formula, settings), machine));
+  const found: Changed<Change>[] = [];
+  for (const change of await answerable(changes, request, machine)) {
+    const after = await orNothing(estimate(changedRequest(formula, change.settings), machine));
     if (after === undefined) continue;
     const less = before.peak.leastCapacityBytes - after.peak.leastCapacityBytes;
-    const savesBytes = Math.round(less * scale);
-    const leastCapacityBytes = base.peak.leastCapacityBytes - savesBytes;
-    savings.push({ change, settings, savesBytes, leastCapacityBytes, basis: 'formula' });
+    found.push({
+      ...change,
+      leastCapacityBytes: base.peak.leastCapacityBytes - Math.round(less * scale),
+      weightBytes: after.breakdown.find(({ part }) => part === 'weights')?.bytes ?? 0,
+    });
   }
-  return savings;
+  return found;
 }
 
 function changedRequest(request: EstimateRequest, settings: Partial<Workload>): EstimateRequest {
@@ -129,13 +158,13 @@ async function orNothing(found: Promise<Estimate>): Promise<Estimate | undefined
 }
 
 /** One setting changed, and how a person would say it. */
-interface SettingChange {
+export interface SettingChange {
   readonly change: string;
   readonly settings: Partial<Workload>;
 }
 
 /** Adapters of this rank are what most people train. */
-const usualLoraRank = 16;
+export const usualLoraRank = 16;
 /** A shorter sequence than this is no model's job. */
 const shortestSequence = 64;
 

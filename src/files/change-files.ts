@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import { Failure } from '../failure.js';
-import { makeFolder } from './make-folder.js';
+import { makeFolder } from './folders.js';
 import { openOutputFile } from './output-file.js';
 import { parseObject, readOwnDocument } from './own-file.js';
 

@@ -1,7 +1,7 @@
 import { fleetOf } from './fleet.js';
-import { fleetHistory } from './history.js';
 import type { Prometheus } from './prometheus.js';
 import {
+  type HistoryQueryName,
   historyQueries,
   historyQueryNames,
   type InstantQueryName,
@@ -9,7 +9,7 @@ import {
   instantQueryNames,
 } from './queries.js';
 import { type Line, type Point, prometheusLimits } from './read-answer.js';
-import type { Fleet } from './types.js';
+import type { Fleet, FleetHistory } from './types.js';
 
 /** Enough for a line across a page. */
 const historyPoints = 120;
@@ -80,4 +80,25 @@ async function atMost(count: number, tasks: readonly (() => Promise<void>)[]): P
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await next();
   };
   await Promise.all(Array.from({ length: count }, work));
+}
+
+/** The lines on one axis of time; null where a line has no point. */
+function fleetHistory(lines: Readonly<Partial<Record<HistoryQueryName, Line>>>): FleetHistory {
+  const values = (name: HistoryQueryName) => new Map(lines[name]?.points);
+  const [total, used, reserved] = [
+    values('totalBytes'),
+    values('usedBytes'),
+    values('reservedBytes'),
+  ];
+  const moments = [...new Set([...total.keys(), ...used.keys(), ...reserved.keys()])].toSorted(
+    (one, other) => one - other,
+  );
+  const column = (of: ReadonlyMap<number, number>) =>
+    moments.map((moment) => of.get(moment) ?? null);
+  return {
+    epochMs: moments.map((moment) => Math.round(moment * 1000)),
+    totalBytes: column(total),
+    usedBytes: column(used),
+    reservedBytes: column(reserved),
+  };
 }

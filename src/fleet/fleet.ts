@@ -1,10 +1,16 @@
 import { isKnown } from '../units/known.js';
-import { deviceBook, type FleetAnswers } from './fleet-devices.js';
+import { type DeviceBook, deviceBook, type FleetAnswers, keyOf } from './fleet-devices.js';
 import { fleetJobs, wasteOf } from './fleet-jobs.js';
-import { fleetLeaks } from './leaks.js';
 import { isAtRisk } from './risk-order.js';
 import { fleetTrainings } from './trainings.js';
-import type { Fleet, FleetDevice, FleetHistory, FleetNode, FleetTotals } from './types.js';
+import type {
+  Fleet,
+  FleetDevice,
+  FleetHistory,
+  FleetLeak,
+  FleetNode,
+  FleetTotals,
+} from './types.js';
 
 /** A list for people; the totals count all of them. */
 const maxWastefulJobs = 100;
@@ -60,4 +66,33 @@ function knownOf(
 ): number {
   const value = device[figure];
   return isKnown(value) ? value : 0;
+}
+
+/** Leaks of processes, and of devices where no process could be named; the fastest first. */
+function fleetLeaks({ processLeaks, leak }: FleetAnswers, book: DeviceBook): readonly FleetLeak[] {
+  const ofProcesses = processLeaks.map((point): FleetLeak => {
+    const { device = '', pid = '', process = '', user = '' } = point.labels;
+    return {
+      node: book.nodeOf(point),
+      device,
+      bytesPerSecond: point.value,
+      etaSeconds: book.find(point)?.etaSeconds ?? null,
+      process: { pid, name: process, user },
+    };
+  });
+  const named = new Set(processLeaks.map(keyOf));
+  const ofDevices = leak
+    .filter((point) => point.value > 0 && !named.has(keyOf(point)))
+    .map(
+      (point): FleetLeak => ({
+        node: book.nodeOf(point),
+        device: point.labels['device'] ?? '',
+        bytesPerSecond: point.value,
+        etaSeconds: book.find(point)?.etaSeconds ?? null,
+        process: null,
+      }),
+    );
+  return [...ofProcesses, ...ofDevices].toSorted(
+    (one, other) => other.bytesPerSecond - one.bytesPerSecond,
+  );
 }

@@ -59,6 +59,7 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
 
   for (const job of state.waiting.slice(0, lookAhead)) {
     if (running.length >= maxRunning) break;
+    if (job.estimating === true) continue;
     // Nothing is kept free for it: only jobs of the same owner stand in its way.
     if (shares.waitsFor(job, candidates(rooms, job).count) !== undefined) continue;
     let offered: readonly Room[] = rooms;

@@ -81,6 +81,8 @@ export interface WaitingJob extends Need {
   readonly workloadKey?: string | undefined;
   /** Its need is unknown: it gets a whole device. */
   readonly alone?: boolean | undefined;
+  /** It waits for its estimate, and cannot start before. */
+  readonly estimating?: boolean | undefined;
 }
 
 /** A job that runs. */

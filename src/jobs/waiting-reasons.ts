@@ -47,6 +47,9 @@ function reasonOf(
   { maxRunning }: QueueSettings,
   shares: Shares,
 ): WaitingReason {
+  if (job.estimating === true) {
+    return { code: 'estimating', ahead: 0, doing: 'unknown', share: 'unknown' };
+  }
   const { rooms, running, hold } = state;
   if (maxRunning !== undefined && running.length >= maxRunning) {
     return { code: 'concurrency-limit', limit: maxRunning };

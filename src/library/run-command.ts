@@ -1,11 +1,11 @@
 import { type Discovery, discoverDevices } from '../device/discover.js';
-import { machineRoots } from '../device/roots.js';
+import { machineRoots } from '../device/kernel-files.js';
+import { packageVersion } from '../files/folders.js';
 import { homeFolder } from '../files/home-folder.js';
-import { packageVersion } from '../files/package-folder.js';
-import { explainSnapshot } from '../report/explain-snapshot.js';
+import { explainSnapshot } from '../report/snapshot-findings.js';
 import type { SignalSource } from '../run/launch/signal-relay.js';
 import { newRun, runDefaults } from '../run/new-run.js';
-import { checkPlatform } from '../run/platform.js';
+import { checkPlatform } from '../run/program.js';
 import { openContext } from '../run/run-context.js';
 import { openRunDevice } from '../run/run-device.js';
 import { superviseRun } from '../run/supervise.js';

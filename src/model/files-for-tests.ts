@@ -1,3 +1,4 @@
+import { Failure } from '../failure.js';
 import type { ByteSource } from './files/byte-reader.js';
 
 /** A file in memory. */
@@ -99,4 +100,26 @@ function littleEndian(value: number, bytes: number): Buffer {
 function lengthAndText(value: string): Buffer {
   const bytes = Buffer.from(value);
   return Buffer.concat([littleEndian(bytes.length, 8), bytes]);
+}
+
+/** The `Failure` that a call throws; any other end is an error. */
+export function failureOf(call: () => unknown): Failure {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
+  }
+  throw new Error('no Failure was thrown');
+}
+
+/** How a reader takes bytes from nowhere: `read`, or the code of its refusal. */
+export function outcomeOf(call: () => unknown): string {
+  try {
+    call();
+    return 'read';
+  } catch (error) {
+    if (error instanceof Failure && error.kind === 'input') return error.code;
+    throw error;
+  }
 }

@@ -4,8 +4,13 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../test/fake-tree.js';
 import { Failure } from '../failure.js';
-import { failureOf, outcomeOf } from './failure-for-tests.js';
-import { ggufFile, memorySource, safetensorsFile } from './files-for-tests.js';
+import {
+  failureOf,
+  ggufFile,
+  memorySource,
+  outcomeOf,
+  safetensorsFile,
+} from './files-for-tests.js';
 import { limits } from './limits.js';
 import {
   badSafetensors,

@@ -1,10 +1,10 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import type { Environment } from '../config/environment.js';
 import type { Settings } from '../config/settings.js';
-import type { Environment } from '../config/variables.js';
 import type { Discovery } from '../device/discover.js';
-import { machineRoots } from '../device/roots.js';
+import { machineRoots } from '../device/kernel-files.js';
 import { selectDevices } from '../device/select-devices.js';
 import type { Device } from '../device/types.js';
 import { type Check, checkSharedMemory } from '../doctor/checks.js';

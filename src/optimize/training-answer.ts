@@ -1,7 +1,7 @@
 import type { Estimate, Saving as EstimateSaving } from '../estimate/types.js';
 import type { PlanSettings } from '../plan/fit/types.js';
 import { formatBytes, MiB } from '../units/bytes.js';
-import { shellWords } from '../units/shell-words.js';
+import { shellWords } from '../units/words.js';
 import { type Advice, bytesSaved, unknownSaving } from './advice.js';
 import type { LoadingSettings } from './loading-settings.js';
 

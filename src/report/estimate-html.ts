@@ -1,9 +1,8 @@
 import type { ModelSource } from '../estimate/model-source.js';
 import type { Estimate, Workload } from '../estimate/types.js';
 import { formatBytes } from '../units/bytes.js';
-import { shellWords } from '../units/shell-words.js';
+import { shellWords } from '../units/words.js';
 import { answersOf, type EstimateGpu, intervalText, verdictOf } from './estimate-words.js';
-import { emblem } from './html/emblem.js';
 import {
   answerTable,
   breakdownBar,
@@ -15,7 +14,7 @@ import {
   savingTable,
 } from './html/estimate-sections.js';
 import { html, type Markup, unbroken } from './html/markup.js';
-import { pageHead } from './html/page-head.js';
+import { emblem, pageHead } from './html/page-head.js';
 import { sourceWords, workloadFacts } from './workload-words.js';
 
 export type EstimatePage = {

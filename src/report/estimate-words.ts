@@ -68,7 +68,7 @@ export interface Recommended {
 }
 
 export function recommendedWords({ preset, reason }: Recommended): string {
-  return `Recommended quantization (for a small batch, by rule): ${preset}. ${reason}`;
+  return preset === 'none' ? reason : `Recommended quantization: ${preset}. ${reason}`;
 }
 
 /** An answer with its meaning, and with its interval where that is known. */

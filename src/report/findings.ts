@@ -1,7 +1,6 @@
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Provenance } from '../units/known.js';
-import { capitalized } from '../units/sentence.js';
 import type { DeviceReport } from './report-shape.js';
 import { causeWords, etaWords, percentWords, rateWords, usedOfTotal } from './words.js';
 
@@ -55,26 +54,18 @@ function forecast({ forecast: seen, limit }: DeviceReport): Finding {
   if (eta === undefined) {
     return { level: 'fine', text: `No out-of-memory expected. ${seen.reason}`, provenance };
   }
-  const aim = limit.of === 'allocator' ? "the allocator's limit" : 'the limit';
-  const growth =
-    isKnown(seen.bytesPerSecond) && seen.bytesPerSecond > 0
-      ? `Memory grew by ${rateWords(seen.bytesPerSecond)}; at that rate ${aim} is reached`
-      : `${capitalized(aim)} is reached`;
+  const aim = limit.of === 'allocator' ? "The allocator's limit" : 'The limit';
   const level = seen.risk === 'critical' ? 'critical' : seen.risk === 'high' ? 'warning' : 'notice';
-  const text = `${growth} in ${eta}. Risk ${seen.risk}, confidence ${percentWords(seen.confidence * 100)}.`;
+  const text = `${aim} is reached in ${eta}. ${seen.reason} Risk ${seen.risk}, confidence ${percentWords(seen.confidence * 100)}.`;
   return { level, text, provenance };
 }
 
 function leaks({ leak, processLeaks, processes }: DeviceReport): Finding[] {
   const found: Finding[] = [];
   if (leak.found === true) {
-    const since = isKnown(leak.sinceSeconds)
-      ? ` since ${formatSeconds(Math.max(0, leak.sinceSeconds))} after the start`
-      : '';
-    const grown = isKnown(leak.grownBytes) ? `: ${formatBytes(leak.grownBytes)}${since}` : '';
     found.push({
       level: 'warning',
-      text: `Memory grows and is not freed${grown}, ${rateWords(leak.bytesPerSecond)} (confidence ${percentWords(leak.confidence * 100)}).`,
+      text: `A leak: ${leak.reason} Confidence ${percentWords(leak.confidence * 100)}.`,
       provenance: 'estimated',
     });
   }

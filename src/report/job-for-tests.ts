@@ -1,6 +1,6 @@
 import { madeAttempt, madeJob, madeWaiting } from '../jobs/daemon/made-for-tests.js';
 import type { JobView } from '../jobs/daemon/types.js';
-import type { Attempt } from '../run/types.js';
+import type { Attempt, RunReport } from '../run/types.js';
 import { GiB, MiB } from '../units/bytes.js';
 
 /** Six seconds after the job below was sent. */
@@ -51,3 +51,74 @@ export function attemptForTests(given: Partial<Attempt> = {}): Attempt {
     ...given,
   });
 }
+
+/** A run that ran out of memory once; texts from outside hold markup. */
+export const runReport: RunReport = {
+  schema: 1,
+  tool: { name: 'plimsoll', version: '0.1.0' },
+  id: '20261115-055812345-8000',
+  command: ['python', '<script>alert(1)</script>', '{batch_size}'],
+  outcome: 'succeeded',
+  exitCode: 0,
+  startedAt: '2026-11-15T05:58:12.000Z',
+  endedAt: '2026-11-15T05:59:12.000Z',
+  attempts: [
+    {
+      number: 1,
+      settings: {
+        batch_size: 32,
+        accumulation: 1,
+        checkpointing: false,
+        precision: 'fp32',
+        offload: false,
+        device: 'gpu:0',
+      },
+      command: ['python'],
+      startedAt: '2026-11-15T05:58:12.000Z',
+      endedAt: '2026-11-15T05:58:42.000Z',
+      exitCode: 1,
+      outOfMemory: {
+        kind: 'cuda',
+        askedBytes: GiB,
+        freeBytes: 0,
+        totalBytes: 8 * GiB,
+        message: '<b>full</b>',
+      },
+      rungs: [{ rung: 'smaller-microbatch', why: 'it did not fit', atSeconds: 30 }],
+      peakBytes: 8 * GiB,
+      source: 'measured',
+      peakFrom: 'sdk',
+      snapshot: null,
+      holders: {
+        atSeconds: 29.5,
+        totalBytes: 7 * GiB,
+        othersBytes: GiB,
+        processes: [{ pid: 11, command: 'python <i>train.py</i>', bytes: 7 * GiB }],
+      },
+      limit: { bytes: 8 * GiB, by: 'sdk', why: 'by the SDK' },
+    },
+    {
+      number: 2,
+      settings: {
+        batch_size: 16,
+        accumulation: 2,
+        checkpointing: true,
+        precision: 'bf16',
+        offload: false,
+        device: 'gpu:0',
+      },
+      command: ['python'],
+      startedAt: '2026-11-15T05:58:42.000Z',
+      endedAt: '2026-11-15T05:59:12.000Z',
+      exitCode: 0,
+      outOfMemory: null,
+      rungs: [],
+      peakBytes: 'unknown',
+      source: 'measured',
+      peakFrom: 'unknown',
+      snapshot: null,
+      limit: { bytes: 'none', by: 'none', why: '' },
+    },
+  ],
+  notes: ['a note'],
+};

@@ -17,7 +17,7 @@ describe('renderPlanHtml', () => {
   it('holds the answer, the settings and every way that was weighed', () => {
     const text = renderPlanHtml(page);
     expect(text).toContain('<title>Memory plan, gpt2/config.json</title>');
-    expect(text).toMatch(/<p class="lede yes">It fits into 24\.0.GiB and needs 20\.0.GiB of it/);
+    expect(text).toMatch(/<p class="lede yes">It fits into 24\.0.GiB and needs 20\.7.GiB of it/);
     expect(text).toContain('<dt>accumulation</dt><dd>4 <small>32 samples a step</small></dd>');
     expect(text).toContain('<dt>sequence</dt><dd>1024</dd>');
     expect(text.match(/class="option-bar"/g)).toHaveLength(3);

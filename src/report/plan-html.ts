@@ -3,7 +3,6 @@ import type { Plan, PlanOption } from '../plan/fit/types.js';
 import { asPython, type FromPretrainedArguments } from '../plan/quantization/bits-and-bytes.js';
 import { formatBytes } from '../units/bytes.js';
 import type { EstimateGpu } from './estimate-words.js';
-import { emblem } from './html/emblem.js';
 import {
   breakdownBar,
   breakdownTable,
@@ -12,12 +11,11 @@ import {
   planStyle,
 } from './html/estimate-sections.js';
 import { html, Markup, unbroken } from './html/markup.js';
-import { pageHead } from './html/page-head.js';
+import { emblem, pageHead } from './html/page-head.js';
 import {
   batchWords,
   costWords,
   fitWords,
-  neededBytes,
   optionWords,
   type PlanBudgetWords,
   planVerdict,
@@ -95,7 +93,7 @@ function optionSection(plan: Plan, budget: PlanBudgetWords): Markup {
   const { estimate, alternatives, notes: _, ...rest } = plan;
   const chosen = { ...rest, method: estimate.method, peak: estimate.peak };
   const all = [chosen, ...alternatives];
-  const widest = Math.max(budget.memoryBytes, ...all.map((one) => neededBytes(one, budget)));
+  const widest = Math.max(budget.memoryBytes, ...all.map(({ peak }) => peak.leastCapacityBytes));
   const rows = all.map((option) => optionRow(option, chosen, widest, budget));
   return html`<section aria-labelledby="options"><h2 id="options">What was weighed</h2>
 <p class="soft">The line is the budget. Time is that of a sample, against the fastest with nothing given up.</p>
@@ -109,7 +107,7 @@ function optionRow(
   budget: PlanBudgetWords,
 ): Markup {
   const { settings, givesUp, method, relativeCost } = option;
-  const needed = neededBytes(option, budget);
+  const needed = option.peak.leastCapacityBytes;
   const isChosen = option === chosen;
   return html`<tr${isChosen && html` class="chosen"`}><td data-label="Fits"><span class="fits ${fitWords(option)}">${fitWords(option)}</span></td><th scope="row" class="wide-cell">${optionWords(settings)}${isChosen && html` <span class="tag">chosen</span>`}${method !== chosen.method && html` <span class="tag">by ${method}</span>`}${givesUp.map((one) => html`<small>gives up: ${one}</small>`)}</th><td class="number" data-label="Batch">${batchWords(settings)}</td><td class="number" data-label="Needs">${unbroken(formatBytes(needed))}</td><td class="wide-cell">${optionBar(needed, budget.memoryBytes, widest)}</td><td class="number" data-label="Time">${costWords(relativeCost)}</td></tr>`;
 }

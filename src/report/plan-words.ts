@@ -5,17 +5,9 @@ import { count } from './words.js';
 
 /** What a plan is held against. */
 export interface PlanBudgetWords {
-  /** What PyTorch's allocator may hold. */
+  /** What the device offers, the CUDA context included. */
   readonly memoryBytes: number;
   readonly contextBytes: number;
-}
-
-/** Of the allocator alone, as the budget counts it. */
-export function neededBytes(
-  { peak }: Pick<PlanOption, 'peak'>,
-  { contextBytes }: PlanBudgetWords,
-): number {
-  return Math.max(0, peak.leastCapacityBytes - contextBytes);
 }
 
 export interface PlanVerdict {
@@ -33,7 +25,7 @@ export function planVerdict(
 ): PlanVerdict {
   const { estimate, givesUp, concession } = plan;
   const room = formatBytes(budget.memoryBytes);
-  const needed = formatBytes(neededBytes(estimate, budget));
+  const needed = formatBytes(estimate.peak.leastCapacityBytes);
   if (!plan.fits) {
     return {
       fits: 'no',
@@ -41,7 +33,7 @@ export function planVerdict(
     };
   }
   const slower = slowerWords(plan.relativeCost);
-  const missing = sureBytes(estimate) - budget.memoryBytes - budget.contextBytes;
+  const missing = sureBytes(estimate) - budget.memoryBytes;
   const lack = `it may lack up to ${formatBytes(missing)} by the upper end of its interval`;
   if (concession !== 'speed') {
     const changed = `It does not fit into ${room} without a change to ${changedWords[concession]}: ${givesUp.join('; ')}.`;
@@ -166,13 +158,12 @@ export const optionHeads = ['fits', 'batch', 'needs', 'time', 'how'] as const;
 export function optionCells(
   option: PlanOption,
   { method: usual }: Plan['estimate'],
-  budget: PlanBudgetWords,
 ): readonly [PlanVerdict['fits'], string, string, string, string] {
   const method = option.method === usual ? '' : ` (by ${option.method})`;
   return [
     fitWords(option),
     batchWords(option.settings),
-    formatBytes(neededBytes(option, budget)),
+    formatBytes(option.peak.leastCapacityBytes),
     costWords(option.relativeCost),
     `${optionWords(option.settings)}${method}`,
   ];

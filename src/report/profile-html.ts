@@ -14,10 +14,9 @@ import {
   px,
   wideChart,
 } from './html/chart-frame.js';
-import { emblemAt } from './html/emblem.js';
 import { html, Markup, unbroken } from './html/markup.js';
 import { masthead, overview, tag } from './html/overview.js';
-import { pageHead } from './html/page-head.js';
+import { emblemAt, pageHead } from './html/page-head.js';
 import type { DeviceReport, ProfileReport, ReportAlert, ReportEvent } from './report-shape.js';
 import { byteTicks, timeTicks } from './ticks.js';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../units/bytes.js';
+import { runReport } from './job-for-tests.js';
 import { progressLines, reachedWords } from './progress-lines.js';
-import { runReport } from './run-for-tests.js';
 import { renderRunHtml } from './run-html.js';
 import { runSummary } from './text/run/run-ending.js';
 

@@ -1,7 +1,10 @@
-import type { SnapshotAnalysis } from '../snapshot/analyse.js';
+import { Failure } from '../failure.js';
+import type { AttemptSnapshot } from '../run/types.js';
+import { analyseSnapshot, type SnapshotAnalysis } from '../snapshot/analyse.js';
 import { frameText, isOwn } from '../snapshot/answer/frame-place.js';
 import type { OutOfMemoryEvent } from '../snapshot/answer/out-of-memory.js';
 import { recordingOf } from '../snapshot/document.js';
+import { readSnapshot } from '../snapshot/read-snapshot.js';
 import { type Frame, rowOf } from '../snapshot/snapshot.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
@@ -151,4 +154,18 @@ function doubts(analysis: SnapshotAnalysis): Finding[] {
     );
   }
   return doubtful.map((text) => ({ level: 'notice', text, provenance: 'measured' }));
+}
+
+/** Reads the snapshot that an attempt left behind, and adds what it tells. */
+export async function explainSnapshot(snapshot: AttemptSnapshot): Promise<AttemptSnapshot> {
+  // Without a GPU the SDK writes its own short account, for people to read.
+  if (!snapshot.file.endsWith('.pickle')) return snapshot;
+  try {
+    const analysis = analyseSnapshot(await readSnapshot(snapshot.file));
+    return { ...snapshot, findings: snapshotFindings(analysis).map(({ text }) => text) };
+  } catch (error) {
+    // What lies beside a run must not make it fail.
+    if (!(error instanceof Failure)) throw error;
+    return { ...snapshot, findings: [`It could not be read: ${error.message}`] };
+  }
 }

@@ -2,8 +2,7 @@ import { Script } from 'node:vm';
 import { snapshotScripts } from 'plimsoll:snapshot-page';
 import { describe, expect, it } from 'vitest';
 import { analyseSnapshot } from '../snapshot/analyse.js';
-import { frames, madeSnapshot } from '../snapshot/made-snapshot-for-tests.js';
-import { recorded } from '../snapshot/recorded-for-tests.js';
+import { frames, madeSnapshot, recorded } from '../snapshot/made-snapshot-for-tests.js';
 import { renderSnapshotHtml } from './snapshot-html.js';
 
 const named = { name: 'job.pickle', version: '1.2.3', scripts: snapshotScripts };

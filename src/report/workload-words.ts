@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
 import type { ModelSource } from '../estimate/model-source.js';
 import type { Workload } from '../estimate/types.js';
-import { formatCount } from '../units/counts.js';
+import { formatCount } from '../units/words.js';
 
 /** Where a file lies on this machine is private; its folder often is the model's name. */
 const nothingSaid = new Set(['config.json', 'model.safetensors', 'model.safetensors.index.json']);

@@ -2,20 +2,19 @@ import { stripVTControlCharacters } from 'node:util';
 import { readKernelFile } from '../device/kernel-files.js';
 import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
 import { climbed, notBefore } from './ladder/climb.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
+  killedByKernel,
   type LimitCgroup,
   limitOfProcesses,
   readCgroup,
   readOwnKills,
   removeCgroup,
 } from './limit/cgroup.js';
-import { killedByKernel } from './limit/kernel-log.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly, type Membership, membersOf } from './processes/end-tree.js';
 import { HolderBook, sumBytes } from './processes/memory-holders.js';
@@ -26,6 +25,7 @@ import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
 import type {
+  Account,
   Attempt,
   AttemptBuffers,
   ClimbedRung,

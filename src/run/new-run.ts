@@ -24,6 +24,7 @@ export interface NewRunOptions {
   readonly config?: AdaptedConfig | undefined;
   readonly precision: string;
   readonly memoryBytes?: number | undefined;
+  readonly contextBytes?: number | undefined;
   readonly maxAttempts: number;
   /** The id of its device, and whether somebody named it. */
   readonly device: string;
@@ -67,6 +68,7 @@ export function newRun(options: NewRunOptions): {
     createdAt: new Date(clock.epochMs()).toISOString(),
     settings,
     memoryBytes: options.memoryBytes ?? null,
+    contextBytes: options.contextBytes,
     maxAttempts: options.maxAttempts,
     pinnedDevice: options.pinnedDevice,
     reports: options.reports,

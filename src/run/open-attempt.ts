@@ -1,11 +1,11 @@
 import { isDiskFull } from '../files/system-errors.js';
+import { formatBytes } from '../units/bytes.js';
 import { withConfig } from './adapt/adapted-config.js';
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
-import { adoptJob } from './launch/adopt.js';
+import { adoptJob, findLaunched, restoreLaunchFiles } from './launch/adopt.js';
 import { becoming } from './launch/become-order.js';
 import { type EndingOptions, endingOf, releaseRoom, takeRoom } from './launch/ending.js';
-import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
 import {
   type LaunchedProcess,
   type LaunchFiles,
@@ -23,7 +23,7 @@ import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import { readNumberFile } from './store/number-file.js';
 import { progressFile } from './store/progress-file.js';
 import type { RunFolder } from './store/run-folder.js';
-import type { RunPlan } from './store/run-plan.js';
+import { limitOn, type RunPlan } from './store/run-plan.js';
 import type { EnforcedLimit, RunSettings } from './types.js';
 import { deviceWords } from './words.js';
 
@@ -86,7 +86,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       firstPid: isThere ? readNumberFile(files.keeperPid) : undefined,
       bridge: plan.bridge,
       account: plan.account,
-      memoryBytes: plan.memoryBytes ?? undefined,
+      memoryBytes: limitOn(plan, settings.device),
       limit: start.limit,
       cgroup: start.cgroup ?? undefined,
       killsBefore: start.killsBefore,
@@ -138,7 +138,8 @@ function limitOf(
   isRunning: boolean,
 ): Pick<StartedEntry, 'limit' | 'cgroup'> {
   const { enforced, cgroup } = enforceLimit({
-    memoryBytes: plan.memoryBytes ?? undefined,
+    memoryBytes: limitOn(plan, settings.device),
+    contextBytes: plan.contextBytes,
     device: settings.device,
     deviceWords: deviceWords(settings),
     name: `${plan.id}-${number}`,
@@ -241,7 +242,7 @@ function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, str
     // That of root is closed to other accounts; they keep no snapshots.
     sdkFolder: plan.account === undefined ? folder.sdk : undefined,
     pythonFolder: context.pythonFolder,
-    memoryBytes: plan.memoryBytes ?? undefined,
+    memoryBytes: limitOn(plan, device),
     visible: plan.pinnedDevice || fellToHost ? visibleTo(options) : undefined,
   });
 }
@@ -270,6 +271,8 @@ interface LimitSetup {
  */
 export function enforceLimit(options: {
   readonly memoryBytes: number | undefined;
+  /** What a CUDA context takes of the GPU beside that. */
+  readonly contextBytes?: number | undefined;
   readonly device: string;
   /** The same for people, where it is simulated. */
   readonly deviceWords?: string;
@@ -288,7 +291,12 @@ export function enforceLimit(options: {
   }
   const enforced = { bytes: memoryBytes };
   if (device !== 'host') {
-    const why = `On ${options.deviceWords ?? device} the SDK holds it, in programs that use PyTorch.`;
+    const { contextBytes = 0, deviceWords: on = device } = options;
+    const beside =
+      contextBytes === 0
+        ? ''
+        : ` The CUDA context takes about ${formatBytes(contextBytes)} beside it (estimated).`;
+    const why = `On ${on} the SDK holds it, in programs that use PyTorch.${beside}`;
     return { ...nothing, enforced: { ...enforced, by: 'sdk', why } };
   }
   const made =

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { machineRoots } from '../device/roots.js';
-import { packageFolder } from '../files/package-folder.js';
+import { machineRoots } from '../device/kernel-files.js';
+import { packageFolder } from '../files/folders.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { type Libc, loadLibc } from './launch/libc.js';
 import {
@@ -13,7 +13,7 @@ import {
   sparing,
 } from './launch/outputs.js';
 import type { SignalSource } from './launch/signal-relay.js';
-import { addToLog } from './log/log-lock.js';
+import { addToLog } from './log/log-limit.js';
 import type { Patience } from './processes/end-tree.js';
 import { noOrphans, type Orphans, type watchOrphans } from './processes/orphans.js';
 import type { HeldOnDevice, RunDevice } from './run-device.js';

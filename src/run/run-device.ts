@@ -17,6 +17,8 @@ export interface HeldOnDevice {
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
   readonly id: string;
+  /** What its driver calls it. */
+  readonly name: string;
   /** It stands for a GPU that is not there. */
   readonly isSimulated: boolean;
   /** CUDA_VISIBLE_DEVICES leaves the program no other. */
@@ -55,6 +57,7 @@ export async function openRunDevice(
     const find = (id: string) => discovery.devices.find(({ info }) => info.id === id);
     return {
       id: device?.info.id ?? (wasBegun ? wanted : 'host'),
+      name: device?.info.name ?? 'unknown',
       isSimulated: device?.info.provenance === 'simulated',
       isOnlyVisible: visible !== undefined && visibleGpus(discovery.devices, visible).length === 1,
       visibleAs(id) {

@@ -4,7 +4,7 @@ import { isDiskFull } from '../files/system-errors.js';
 import { changesOf } from '../plan/environment/job-environment.js';
 import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { shellWords } from '../units/shell-words.js';
+import { shellWords } from '../units/words.js';
 import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
 import type { KnownFlags } from './adapt/known-flags.js';
 import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';
@@ -30,7 +30,7 @@ import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-stat
 import { openJournal, readJournal } from './store/journal.js';
 import type { JournalEntry } from './store/journal-entry.js';
 import type { RunFolder } from './store/run-folder.js';
-import type { RunPlan } from './store/run-plan.js';
+import { limitOn, type RunPlan } from './store/run-plan.js';
 import type { Attempt, RunReport } from './types.js';
 import { nextMessage, outOfMemoryMessage, passedLimit } from './words.js';
 
@@ -174,7 +174,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       settings: attempt.settings,
       outOfMemory: attempt.outOfMemory,
       peakBytes: attempt.peakBytes,
-      limitBytes: plan.memoryBytes ?? attempt.outOfMemory.totalBytes,
+      limitBytes: limitOn(plan, attempt.settings.device) ?? attempt.outOfMemory.totalBytes,
       baseBytes,
       earlier: attempts,
       measured: attempt.measuredSizes ?? [],
@@ -189,13 +189,24 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   function lastWord(attempt: Attempt, baseBytes: Known<number>): string {
     const batch = effectiveBatch(plan);
     const { command } = plan;
-    const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
+    const totalBytes = attempt.outOfMemory?.totalBytes ?? 'unknown';
+    const limitBytes = limitOn(plan, attempt.settings.device) ?? totalBytes;
     const files = configuredBatches(command, plan.folder);
     const other = otherFlags(command, plan.folder);
     const kept = keptOptions(plan);
+    const memory = memoryOption(plan);
     const advice = isKnown(batch)
       ? undefined
-      : whatToType({ command, attempt, limitBytes, baseBytes, files, other, options: kept });
+      : whatToType({
+          command,
+          attempt,
+          limitBytes,
+          baseBytes,
+          files,
+          other,
+          options: kept,
+          memory,
+        });
     tryNext = advice?.tryNext;
     return advice?.words ?? nothingLeft(command, batch, kept);
   }
@@ -283,14 +294,18 @@ function boundJobLog(path: string, plan: RunPlan, { clock, libc, notify }: RunCo
  * keptOptions(plan); // ['--memory', '8GiB', '--device', 'gpu:0']
  */
 export function keptOptions({
-  memoryBytes,
   pinnedDevice,
-  settings,
-}: Pick<RunPlan, 'memoryBytes' | 'pinnedDevice' | 'settings'>): readonly string[] {
-  return [
-    ...(memoryBytes === null ? [] : ['--memory', typedSize(memoryBytes)]),
-    ...(pinnedDevice ? ['--device', settings.device] : []),
-  ];
+  ...plan
+}: StatedLimit & Pick<RunPlan, 'pinnedDevice'>): readonly string[] {
+  return [...memoryOption(plan), ...(pinnedDevice ? ['--device', plan.settings.device] : [])];
+}
+
+type StatedLimit = Pick<RunPlan, 'memoryBytes' | 'contextBytes' | 'settings'>;
+
+function memoryOption({ memoryBytes, contextBytes, settings }: StatedLimit): readonly string[] {
+  if (memoryBytes === null) return [];
+  const isAll = settings.device === 'host' || contextBytes !== undefined;
+  return [isAll ? '--memory' : '--allocator-memory', typedSize(memoryBytes)];
 }
 
 /** To the byte, as a person would type it. */
@@ -311,6 +326,8 @@ export interface Ending {
   readonly other?: OtherFlags;
   /** Of `plimsoll run`, as they were given: the next one has them, too. */
   readonly options: readonly string[];
+  /** Those of them that limit the memory. */
+  readonly memory?: readonly string[];
 }
 
 interface Advice {
@@ -362,10 +379,12 @@ function byFlags({ command, attempt, other, ...known }: Ending): Advice | undefi
 function traced(
   { command, batch, accumulation }: KnownFlags,
   { settings }: Attempt,
-  { limitBytes }: Pick<Ending, 'limitBytes'>,
+  { limitBytes, memory = [] }: Pick<Ending, 'limitBytes' | 'memory'>,
 ): string {
   if (settings.device === 'host' || !isKnown(limitBytes)) return '';
-  const sizes = ['--memory', typedSize(limitBytes), '--batch', String(batch * accumulation)];
+  // Without a limit of its own it is the whole device.
+  const stated = memory.length === 0 ? ['--memory', typedSize(limitBytes)] : memory;
+  const sizes = [...stated, '--batch', String(batch * accumulation)];
   return `. What fits, by a trace of the program: plimsoll ${shellWords(['plan', ...sizes, '--', ...command])}`;
 }
 

@@ -179,3 +179,13 @@ export interface RunReport {
   /** After a failure for memory: the command that changes the options of this one by itself. */
   readonly tryNext?: string;
 }
+
+/** The Unix account that a program runs as, where its supervisor is root. */
+export interface Account {
+  readonly uid: number;
+  readonly gid: number;
+  /** Unknown where the machine has no name for the uid; then it has no other groups either. */
+  readonly name?: string | undefined;
+  readonly home?: string | undefined;
+  readonly shell?: string | undefined;
+}

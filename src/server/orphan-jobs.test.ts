@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.js';
+import { eventually } from '../../test/support/made-once.js';
 import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { rawRequest, startTestServer, type TestServer } from './server-for-tests.js';
 

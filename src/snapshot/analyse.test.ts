@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { analyseSnapshot } from './analyse.js';
-import { compareHolders } from './answer/compare.js';
-import { holdersAt } from './answer/holders.js';
+import { compareHolders, holdersAt } from './answer/holders.js';
 import { againstDocument, snapshotDocument } from './document.js';
-import { frames, type MadeEvent, madeSnapshot } from './made-snapshot-for-tests.js';
-import { recorded, recordedNames, recordedTruth } from './recorded-for-tests.js';
+import {
+  frames,
+  type MadeEvent,
+  madeSnapshot,
+  recorded,
+  recordedNames,
+  recordedTruth,
+} from './made-snapshot-for-tests.js';
 
 const MiB = 1024 ** 2;
 const base = 0x7f0000000000;

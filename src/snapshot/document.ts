@@ -1,9 +1,7 @@
 import { checkArguments, checkOptions, madeBy, whole } from '../units/arguments.js';
 import type { SnapshotAnalysis } from './analyse.js';
-import { compareHolders } from './answer/compare.js';
-import { byFile, byModule, type Holder } from './answer/holders.js';
-import type { Names, Segment } from './snapshot.js';
-import { rowOf } from './snapshot.js';
+import { byFile, byModule, compareHolders, type Holder } from './answer/holders.js';
+import { type Names, rowOf, type Segment } from './snapshot.js';
 
 /** Modules and files beyond these hold next to nothing. */
 const maxPlaces = 20;

@@ -7,10 +7,15 @@ import { array, assert, nat, property, tuple, uint8Array } from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { needs } from '../../test/support/needs.js';
 import { Failure } from '../failure.js';
-import { frames, snapshotDict } from './made-snapshot-for-tests.js';
+import {
+  frames,
+  recorded,
+  recordedNames,
+  recordedPath,
+  snapshotDict,
+} from './made-snapshot-for-tests.js';
 import { type Plain, pickle, Tuple } from './pickle-writer-for-tests.js';
 import { parseSnapshot, readSnapshot } from './read-snapshot.js';
-import { recorded, recordedNames, recordedPath } from './recorded-for-tests.js';
 import { rowOf } from './snapshot.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-snapshot-'));

@@ -1,6 +1,5 @@
 import { byteList, callable, checkArguments, fileName } from '../units/arguments.js';
 import { closeInput, openInput, type SnapshotInput } from './input/snapshot-file.js';
-import { limits } from './limits.js';
 import { PickleMachine } from './pickle/machine.js';
 import { kind, kindOf, payloadMask, trueTag } from './pickle/values.js';
 import { PickleWindow } from './pickle/window.js';
@@ -8,7 +7,7 @@ import { SnapshotBuilder } from './records/builder.js';
 import { blockState } from './records/known-strings.js';
 import { shape } from './records/object-table.js';
 import { RowList, type SegmentRow } from './records/tables.js';
-import { refuseLimit, refuseSnapshot } from './refusals.js';
+import { limits, refuseLimit, refuseSnapshot } from './refusals.js';
 import type {
   Block,
   DeviceSnapshot,

@@ -1,5 +1,5 @@
 import { Failure } from '../failure.js';
-import { nearest } from './nearest.js';
+import { nearest } from './words.js';
 
 /** The rule that a value must keep, and the words for it. */
 export type Rule = readonly [(value: unknown) => boolean, string];

@@ -1,8 +1,10 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/types.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
-import type { Forecast, Leak } from './types.js';
+import type { Alert, Forecast, Leak } from './types.js';
 
 /** A device for tests: what it answers is handed in. */
 export function fakeDevice(
@@ -68,6 +70,33 @@ export function fakeDiagnosis(parts: Partial<Diagnosis> = {}): Diagnosis {
     leak: () => noLeak,
     processLeaks: () => new Map(),
     cause: () => 'none',
+    ...parts,
+  };
+}
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: unknown = runInNewContext('gc');
+
+/** What this process holds, rubbish aside. */
+export function heldBytes(): number {
+  if (typeof collectGarbage !== 'function') throw new Error('There is no gc function.');
+  collectGarbage();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+/** An alert for tests. */
+export function fakeAlert(parts: Partial<Alert> = {}): Alert {
+  return {
+    kind: 'gpu-critical',
+    state: 'raised',
+    severity: 'critical',
+    deviceId: 'gpu:0',
+    atSeconds: 12.5,
+    epochMs: Date.UTC(2025, 0, 15, 10, 30),
+    message: 'gpu:0 (Fake GPU, simulated) uses 96.0 % of its memory.',
+    recommendations: ['Lower the batch size.'],
+    provenance: 'simulated',
     ...parts,
   };
 }

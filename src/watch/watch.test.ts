@@ -4,11 +4,16 @@ import { type Device, DeviceLost } from '../device/types.js';
 import { Failure } from '../failure.js';
 import { createVirtualClock, type VirtualClock } from '../time/virtual-clock.js';
 import { GiB } from '../units/bytes.js';
-import { fakeAlert } from './alerts/alert-for-tests.js';
 import { resolveThresholds } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';
 import type { AlertSink } from './delivery/deliver.js';
-import { fakeDevice, fakeDiagnosis, memory, noForecast } from './fake-device-for-tests.js';
+import {
+  fakeAlert,
+  fakeDevice,
+  fakeDiagnosis,
+  memory,
+  noForecast,
+} from './fake-device-for-tests.js';
 import type { Alert, WatchEvent } from './types.js';
 import { EventQueue, type Watch, type WatchOptions, watch } from './watch.js';
 import { WatchedDevice } from './watched-device.js';

@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../time/virtual-clock.js';
 import { GiB, MiB } from '../units/bytes.js';
-import { fakeDevice, fakeDiagnosis, memory } from './fake-device-for-tests.js';
-import { heldBytes } from './held-bytes-for-tests.js';
+import { fakeDevice, fakeDiagnosis, heldBytes, memory } from './fake-device-for-tests.js';
 import { watch } from './watch.js';
 
 const day = 86_400;

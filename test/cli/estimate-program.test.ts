@@ -1,6 +1,7 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { needsTorch, tracingPython } from '../support/needs.js';
 import { useCommand } from './command.js';
 
 const command = useCommand();
@@ -61,6 +62,40 @@ describe('plimsoll estimate -- python train.py', () => {
     expect(page).toContain('train.py --epochs');
     expect(page).toMatch(/steady steps<\/th>.*300.MiB.*makes the peak/);
   });
+
+  it(
+    'traces a program once, and again when a module that it imports changes',
+    needsTorch,
+    async () => {
+      const folder = command.folder();
+      const traces = join(folder, 'traces');
+      mkdirSync(join(folder, 'bin'));
+      const real = join(folder, 'bin/python');
+      const noted = `case "$*" in *--program*) echo traced >> '${traces}';; esac`;
+      writeFileSync(real, `#!/bin/sh\n${noted}\nexec '${tracingPython}' "$@"\n`, { mode: 0o755 });
+      writeFileSync(join(folder, 'net.py'), 'WIDTH = 1024\n');
+      writeFileSync(
+        join(folder, 'train.py'),
+        "import net, torch\ntorch.zeros(net.WIDTH, net.WIDTH, device='cuda')\n",
+      );
+      const ask = async (...options: readonly string[]) => {
+        const argv = ['estimate', '--gpu', 'h200', '--json', ...options, '--', real, 'train.py'];
+        const { stdout, stderr } = await command.run(argv);
+        expect(stderr).toBe('');
+        const { peak, notes } = JSON.parse(stdout);
+        const isKept = String(notes.at(-1)).startsWith('Kept from');
+        const count = readFileSync(traces, 'utf8').trim().split('\n').length;
+        return { bytes: peak.allocatedBytes, isKept, count };
+      };
+      const bytes = 4 * 1024 * 1024;
+      expect(await ask()).toEqual({ bytes, isKept: false, count: 1 });
+      expect(await ask()).toEqual({ bytes, isKept: true, count: 1 });
+      expect(await ask('--no-cache')).toEqual({ bytes, isKept: false, count: 2 });
+      writeFileSync(join(folder, 'net.py'), 'WIDTH = 2048\n');
+      expect(await ask()).toEqual({ bytes: 4 * bytes, isKept: false, count: 3 });
+      expect(await ask()).toEqual({ bytes: 4 * bytes, isKept: true, count: 3 });
+    },
+  );
 
   it('refuses settings of models, and programs that are not Python', async () => {
     const { stderr, exitCode } = await estimate('--batch', '8');

@@ -112,7 +112,7 @@ describe('plimsoll optimize', () => {
   it('traces a program, chooses its batch where it can be told, and says what its parts take', async () => {
     const folder = own('program');
     const program = [fakePython(folder), 'train.py', '--batch-size'];
-    const asked = ['--mode', 'training', '--gpu', 'h200', '--memory', '1GiB', '--json', '--'];
+    const asked = ['--mode', 'training', '--gpu', 'h200', '--memory', '2GiB', '--json', '--'];
     const chosen = await command.run(['optimize', ...asked, ...program, '{batch_size}'], {
       cwd: folder,
     });

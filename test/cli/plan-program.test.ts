@@ -25,7 +25,7 @@ function plan(...argv: readonly string[]) {
 
 describe('plimsoll plan -- python train.py', () => {
   it('finds the largest batch that surely fits, and prints the command to run', async () => {
-    const { stdout, stderr, exitCode } = await plan('--memory', '1GiB', '--json');
+    const { stdout, stderr, exitCode } = await plan('--allocator-memory', '1GiB', '--json');
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     const answer: ProgramPlan = JSON.parse(stdout);
     const { batch } = answer.settings;
@@ -34,19 +34,19 @@ describe('plimsoll plan -- python train.py', () => {
       surely: true,
       settings: { accumulation: 1, precision: 'unknown', gpus: 1 },
       estimate: { method: 'trace' },
-      budget: { memoryBytes: 1024 ** 3 },
+      budget: { allocatorMemoryBytes: 1024 ** 3 },
     });
     // (1024 - 100) / 10 MiB, less what the interval and rounding of segments take.
     expect(batch).toBeGreaterThan(80);
     expect(batch).toBeLessThan(93);
     expect(answer.alternatives.length).toBeLessThanOrEqual(4);
-    const text = await plan('--memory', '1GiB');
+    const text = await plan('--allocator-memory', '1GiB');
     expect(text.stdout).toContain(`--batch-size ${batch} --accumulate=1`);
     expect(text.stdout).toContain('Other batches that were traced:');
   });
 
   it('keeps the effective batch by accumulation', async () => {
-    const { stdout } = await plan('--memory', '1GiB', '--batch', '256', '--json');
+    const { stdout } = await plan('--allocator-memory', '1GiB', '--batch', '256', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       settings: { batch: 64, accumulation: 4 },
       fits: true,
@@ -90,7 +90,16 @@ describe('plimsoll plan -- python train.py', () => {
       join(root, 'test/fixtures/programs/train_small.py'),
       join(command.folder(), 'train_small.py'),
     );
-    const argv = ['plan', '--memory', '300MiB', '--batch', '4096', '--json', '--', python];
+    const argv = [
+      'plan',
+      '--allocator-memory',
+      '300MiB',
+      '--batch',
+      '4096',
+      '--json',
+      '--',
+      python,
+    ];
     const { stdout, stderr, exitCode } = await command.run([...argv, ...program]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     const { settings }: ProgramPlan = JSON.parse(stdout);

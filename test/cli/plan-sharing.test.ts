@@ -20,7 +20,8 @@ const model = {
 
 describe('plimsoll plan --gpus', { ...needsTorch, tags: 'rest' }, () => {
   it('says the same in its settings and in how the GPUs share the training', async () => {
-    const asked = '--gpus 4 --batch 12 --seq 32 --memory 900MiB --gpu h200 --train --json';
+    const asked =
+      '--gpus 4 --batch 12 --seq 32 --allocator-memory 900MiB --gpu h200 --train --json';
     const config = join(command.folder(), 'config.json');
     writeFileSync(config, JSON.stringify(model));
     const words = ['plan', config, '--python', tracingPython, ...asked.split(' ')];

@@ -1,6 +1,7 @@
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { GiB } from '../../src/units/bytes.js';
 import { root } from '../support/project-files.js';
 import { useCommand } from './command.js';
 
@@ -93,12 +94,12 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
   });
 
   it('keeps the effective batch in a smaller memory', async () => {
-    const found = await answer(['--memory', '9GiB', '--batch', '16', '--seq', '512']);
+    const found = await answer(['--allocator-memory', '9GiB', '--batch', '16', '--seq', '512']);
     expect(found.settings).toMatchObject({ batch: 8, accumulation: 2, checkpointing: false });
   });
 
   it('answers how many GPUs train the whole model where one trains adapters only', async () => {
-    const job = ['--memory', '1GiB', '--train', '--batch', '1', '--seq', '128'];
+    const job = ['--allocator-memory', '1GiB', '--train', '--batch', '1', '--seq', '128'];
     const found = await answer(job);
     expect(found.settings).toMatchObject({ gpus: 1, lora: 16 });
     // 4 GiB shared out over 8, and half a GiB of the one sample at most.
@@ -111,14 +112,14 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
 
   it('keeps everything with --max-batch but the batch', async () => {
     const settings = ['--seq', '128', '--precision', 'bf16', '--optimizer', 'adamw'];
-    const found = await answer(['--memory', '8GiB', '--max-batch', ...settings]);
+    const found = await answer(['--allocator-memory', '8GiB', '--max-batch', ...settings]);
     // Two of 8 are states and weights in bf16, and a quarter for each sample.
     expect(found.settings).toMatchObject({ batch: 24, precision: 'bf16', optimizer: 'adamw' });
     expect(found).toMatchObject({ fits: true, exitCode: 0 });
   });
 
   it('prints lines to paste, and ends with those for the framework of the project', async () => {
-    const job = ['--memory', '9GiB', '--batch', '16', '--seq', '512', '--train'];
+    const job = ['--allocator-memory', '9GiB', '--batch', '16', '--seq', '512', '--train'];
     const trainer = await command.run([...plan, ...job, '--format', 'trainer']);
     expect(trainer).toMatchObject({ stderr: '', exitCode: 0 });
     expect(trainer.stdout).toContain(
@@ -151,14 +152,20 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     expect(none).toMatchObject({ fits: false, exitCode: 1, settings: { batch: 1 } });
   });
 
-  it('counts the context into a card that is named, and not into --memory', async () => {
+  it('counts the context into a card and into --memory, and not into --allocator-memory', async () => {
     const job = ['--batch', '4', '--seq', '128'];
     const card = await answer(['--gpu', 't4', ...job]);
-    expect(card.budget.capacityBytes).toBe(card.budget.memoryBytes + card.budget.contextBytes);
+    const { memoryBytes, contextBytes, allocatorMemoryBytes } = card.budget;
+    expect(memoryBytes).toBe(15 * GiB);
+    expect(memoryBytes).toBe(contextBytes + allocatorMemoryBytes);
     expect(card.notes.join('\n')).toContain('The Tesla T4 has 15.0 GiB; its CUDA context takes');
     expect(card.settings.precision).toBe('amp-fp16');
     const memory = await answer(['--memory', '15GiB', ...job]);
-    expect(memory.notes.join('\n')).toContain("The 15.0 GiB are for PyTorch's allocator");
+    expect(memory.budget.memoryBytes).toBe(15 * GiB);
+    expect(memory.notes.join('\n')).toMatch(/The CUDA context takes about \d+ MiB of the 15.0 GiB/);
+    const allocator = await answer(['--allocator-memory', '15GiB', ...job]);
+    expect(allocator.budget.allocatorMemoryBytes).toBe(15 * GiB);
+    expect(allocator.notes.join('\n')).toContain("PyTorch's allocator may hold 15.0 GiB;");
   });
 
   it('takes what most people have where it is not told', async () => {
@@ -212,7 +219,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
 
   it('tells a script its batch where an argument asks for it', async () => {
     const script = ['plan', '--script', 'train.py', '--arg', 'batch={batch}', ...plan.slice(4)];
-    const job = ['--memory', '8GiB', '--max-batch', '--precision', 'bf16', '--json'];
+    const job = ['--allocator-memory', '8GiB', '--max-batch', '--precision', 'bf16', '--json'];
     const { stdout } = await command.run([...script, ...job]);
     expect(JSON.parse(stdout).settings.batch).toBe(24);
   });
@@ -247,13 +254,13 @@ describe('plimsoll plan, by formula', () => {
     const roomy = await answer(['--memory', '24GiB', ...job]);
     expect(roomy.settings.quantization).toBe('none');
     expect(roomy).not.toHaveProperty('loading');
-    const small = await answer(['--memory', '10GiB', ...job]);
+    const small = await answer(['--allocator-memory', '10GiB', ...job]);
     expect(small).toMatchObject({
       fits: true,
       settings: { quantization: 'int8' },
       loading: { quantization_config: { load_in_8bit: true }, device_map: 'auto' },
     });
-    const tiny = await answer(['--memory', '4GiB', ...job]);
+    const tiny = await answer(['--allocator-memory', '4GiB', ...job]);
     expect(tiny.settings).toMatchObject({ quantization: 'int4_offload', offload: 'weights' });
     expect(tiny.loading.max_memory).toHaveProperty('cpu');
     expect(tiny.hostBytes).toBeGreaterThan(0);

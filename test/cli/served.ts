@@ -32,6 +32,8 @@ export interface Home {
   run(argv: readonly string[], options?: RunOptions): Promise<Ended>;
   /** The same, for the document that it prints. */
   json(argv: readonly string[]): Promise<Readonly<Record<string, unknown>>>;
+  /** A job that was submitted, once its program has been traced. */
+  estimated(id: unknown, more?: RunOptions): Promise<Readonly<Record<string, unknown>>>;
 }
 
 /** A home of one test; what still runs from it is ended, and it is gone afterwards. */
@@ -47,16 +49,24 @@ export function useHome(command: Command): Home {
     await endAllWith(`PLIMSOLL_HOME=${path}`);
     rmSync(path, { recursive: true, force: true });
   });
+  const json = async ([name = '', ...rest]: readonly string[], options?: RunOptions) => {
+    const { stdout, stderr } = await run([name, '--json', ...rest], options);
+    try {
+      return JSON.parse(stdout);
+    } catch {
+      throw new Error(`no document: ${stdout}${stderr}`);
+    }
+  };
   return {
     path,
     environment,
     run,
-    async json([name = '', ...rest]) {
-      const { stdout, stderr } = await run([name, '--json', ...rest]);
-      try {
-        return JSON.parse(stdout);
-      } catch {
-        throw new Error(`no document: ${stdout}${stderr}`);
+    json: (argv) => json(argv),
+    async estimated(id, more) {
+      for (;;) {
+        const job = await json(['jobs', String(id)], more);
+        if (job.need.whyDetails.code !== 'estimating') return job;
+        await new Promise((resolve) => setTimeout(resolve, 100));
       }
     },
     async serve(argv = [], more = {}) {

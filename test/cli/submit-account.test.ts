@@ -38,7 +38,11 @@ beforeAll(() => {
 
 /** In Python's place: tells who traces, then does what the test wants; as a job it ends at once. */
 const python = (then: string) => `#!/bin/sh
-case "$*" in *plimsoll.trace*) ;; *) exit 0;; esac
+case "$*" in
+  *--state*) echo "state $(id -u)" >> "$NOTES/states"; echo '{"state":"same"}'; exit 0;;
+  *plimsoll.trace*) ;;
+  *) exit 0;;
+esac
 while [ "$1" != --output ]; do shift; done
 { id -u; id -G; pwd; echo "$SECRET"; dirname "$2"; } > "$NOTES/$(id -u)"
 ${then}
@@ -74,15 +78,20 @@ async function serving() {
     chmodSync(join(work, 'python3'), 0o755);
     return [join(work, 'python3'), 'train.py'];
   };
-  const submit = async (name: AccountName, words: readonly string[], ...options: string[]) => {
+  const submit = async (
+    name: AccountName,
+    words: readonly string[],
+    ...options: string[]
+  ): Promise<Need> => {
     const own = ['--env', 'SECRET=mine', '--env', `NOTES=${notes}`, '--cwd', work];
     const { stdout, stderr } = await home.run(
       ['submit', '--json', ...own, ...options, '--', ...words],
       { environment: { PLIMSOLL_TOKEN: tokens.get(name) ?? '' } },
     );
     expect(stderr).toBe('');
-    const { need }: { need: Need } = JSON.parse(stdout);
-    return need;
+    const owner = { environment: { PLIMSOLL_TOKEN: tokens.get(name) ?? '' } };
+    const { need } = await home.estimated(JSON.parse(stdout).id, owner);
+    return JSON.parse(JSON.stringify(need));
   };
   const noted = (name: AccountName) =>
     readFileSync(join(notes, String(accounts[name])), 'utf8').split('\n');
@@ -120,6 +129,25 @@ describe('a program of another account, submitted with nothing stated', {
       expect(existsSync(scratch)).toBe(false);
       expect(cgroupsOf(scratch)).toEqual([]);
     }
+  });
+
+  it('is traced once a day for each account, whose processes look whether its files have changed', async () => {
+    const { work, notes, script, submit } = await serving();
+    const files = { read: [], looked: [], listed: [], modules: [] };
+    const [end = '', ...before] = gpt2TraceText().trim().split('\n').toReversed();
+    const lines = [...before.toReversed(), JSON.stringify({ ...JSON.parse(end), files })];
+    writeFileSync(join(work, 'trace.jsonl'), `${lines.join('\n')}\n`);
+    const words = script(`echo "trace $(id -u)" >> "$NOTES/states"; cp "${work}/trace.jsonl" "$2"`);
+    writeFileSync(join(notes, 'states'), '');
+    chmodSync(join(notes, 'states'), 0o666);
+    const seen = () => readFileSync(join(notes, 'states'), 'utf8').trim().split('\n');
+    const { nobody, daemon } = accounts;
+    expect((await submit('nobody', words)).basis).toBe('estimated');
+    expect(seen()).toEqual([`trace ${nobody}`, `state ${nobody}`]);
+    expect((await submit('nobody', words)).basis).toBe('estimated');
+    expect(seen().slice(2)).toEqual([`state ${nobody}`]);
+    expect((await submit('daemon', words)).basis).toBe('estimated');
+    expect(seen().slice(3)).toEqual([`trace ${daemon}`, `state ${daemon}`]);
   });
 
   it('waits for the one before it of the same account', async () => {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
@@ -273,3 +273,30 @@ describe('plimsoll jobs --watch', () => {
 async function untilTrue(look: () => Promise<boolean>): Promise<void> {
   while (!(await look())) await new Promise((resolve) => setTimeout(resolve, 50));
 }
+
+describe('options of a cluster', () => {
+  it.each([
+    ['before', ['--time', '5', '--memory', '8GiB', '--name=ours', '--env', 'A=1']],
+    ['behind', ['--memory', '8GiB', '--name=ours', '--env', 'A=1', '--time', '5']],
+    ['around', ['--time=5', '--memory=8GiB', '-q', 'long', '--name', 'ours', '--env', 'A=1']],
+  ])('stand %s our own', async (_, options) => {
+    const tools = join(command.folder(), 'slurm');
+    mkdirSync(tools, { recursive: true });
+    const says = {
+      sinfo: readFileSync(join(root, 'test/fixtures/slurm/sinfo-22.05.json'), 'utf8'),
+      scontrol: 'PartitionName=gpu Default=YES State=UP',
+    };
+    for (const [name, text] of Object.entries(says)) {
+      writeFileSync(join(tools, name), `#!/bin/sh\ncat <<'E'\n${text}\nE\n`, { mode: 0o755 });
+    }
+    const { stdout, stderr, exitCode } = await command.run(
+      ['submit', ...options, '--engine', 'slurm', '--dry-run', '--', 'true', '--memory', '1'],
+      { environment: { PATH: `${tools}:${process.env['PATH']}` } },
+    );
+    expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+    expect(stdout).toContain('#SBATCH --job-name=ours\n');
+    expect(stdout).toContain('#SBATCH --gres=shard:16\n');
+    expect(stdout).toContain('#SBATCH --time=5\n');
+    expect(stdout).not.toContain('--memory');
+  });
+});

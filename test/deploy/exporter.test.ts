@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useCommand } from '../cli/command.js';
 import { textOf } from '../run/running.js';
-import { eventually } from '../support/eventually.js';
 import { kubernetesErrors, manifestsIn } from '../support/kubernetes-schema.js';
+import { eventually } from '../support/made-once.js';
 import { at, deployFolder, deployText, textsOf } from './deploy-files.js';
 import { parsePlainYaml } from './plain-yaml.js';
 
@@ -85,6 +85,16 @@ describe('deploy/kubernetes', () => {
       expect(manifests.flatMap(kubernetesErrors)).toEqual([]);
     },
   );
+
+  it('has a namespace for each: the later one would remove what the earlier one allows', () => {
+    const namespaces = ['exporter.yaml', 'webhook.yaml'].map((name) => {
+      const [namespace, ...others] = manifestsIn(deployText(`kubernetes/${name}`)).map(Object);
+      const inOne = others.flatMap(({ metadata }) => metadata.namespace ?? []);
+      expect(new Set(inOne)).toEqual(new Set([namespace.metadata.name]));
+      return namespace.metadata.name;
+    });
+    expect(new Set(namespaces).size).toBe(namespaces.length);
+  });
 
   it('has a webhook whose names and ports fit together, with options that the command has', async () => {
     const [, deployment, service, configuration] = manifestsIn(

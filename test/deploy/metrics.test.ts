@@ -1,7 +1,11 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { attemptForTests } from '../../src/jobs/store/attempt-for-tests.js';
+import { openNodeWatch } from '../../src/server/exporter/node-watch.js';
 import { createFakeDaemon } from '../../src/server/fake-daemon-for-tests.js';
 import { openMetrics } from '../../src/server/metrics/metrics.js';
+import { systemClock } from '../../src/time/clock.js';
+import { fakeDevice } from '../../src/watch/fake-device-for-tests.js';
+import { eventually } from '../support/made-once.js';
 import { deployText, deployYaml } from './deploy-files.js';
 import { metricsIn, metricsOn } from './metric-names.js';
 
@@ -57,6 +61,30 @@ it('alerts and dashboard ask only for metrics and labels that the server exports
     });
   });
   expect(unknown).toEqual([]);
+});
+
+it('offers the devices of a fleet that has exporters alone', async () => {
+  const node = openNodeWatch({
+    discovery: {
+      devices: [fakeDevice()],
+      notes: [],
+      rescan: () => Promise.resolve({ appeared: [], vanished: [] }),
+      close: () => {},
+    },
+    watch: { intervalSeconds: 60, processIntervalSeconds: 60 },
+    loadLine: 0.9,
+    maxProcesses: 1,
+    node: 'n1',
+    version: '1.2.3',
+    clock: systemClock,
+  });
+  onTestFinished(() => node.close());
+  await eventually(() => node.text().includes('plimsoll_device_total_bytes{'));
+  const exported = metricsOn(node.text());
+  const dashboard: unknown = JSON.parse(deployText('grafana/dashboards/plimsoll.json'));
+  const variables = textsUnder(dashboard, 'definition').flatMap(metricsIn);
+  expect(variables.map(({ name }) => name).filter((name) => !exported.has(name))).toEqual([]);
+  expect(variables.length).toBeGreaterThan(1);
 });
 
 it('no metric has a label that Prometheus needs itself', async () => {

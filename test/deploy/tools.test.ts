@@ -1,5 +1,5 @@
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, type TestOptions } from 'vitest';
@@ -8,7 +8,6 @@ import { deployFolder, deployText } from './deploy-files.js';
 
 /** The tools that know these files best; where one is missing, the rest is still checked. */
 const tools = {
-  promtool: ['--version'],
   'systemd-analyze': ['--version'],
   caddy: ['version'],
 } as const;
@@ -50,26 +49,6 @@ it('expects the words that the alerts have', () => {
     const isPlain = (text: string) => !/\d/.test(text);
     expect(expected.filter((text) => isPlain(text) && !written.has(text))).toEqual([]);
   }
-});
-
-describe('promtool', needsTool('promtool'), () => {
-  it.each(['alerts', 'exporter-alerts'])('finds no fault with %s, and they fire', (name) => {
-    const checked = run('promtool', 'check', 'rules', join(deployFolder, `${name}.yml`));
-    expect(checked.stderr).toBe('');
-    expect(checked.status).toBe(0);
-    const tested = run('promtool', 'test', 'rules', join(deployFolder, `${name}.test.yml`));
-    expect(tested.stderr).toBe('');
-    expect(tested.status).toBe(0);
-  });
-
-  it('finds no fault with the configuration', () => {
-    // It wants to see the token, which is only there where the server runs.
-    writeFileSync(join(folder, 'token'), 'x');
-    copyFileSync(join(deployFolder, 'alerts.yml'), join(folder, 'alerts.yml'));
-    const config = deployText('prometheus.yml').replace('/run/secrets/plimsoll_token', 'token');
-    writeFileSync(join(folder, 'prometheus.yml'), config);
-    expect(run('promtool', 'check', 'config', 'prometheus.yml')).toMatchObject({ status: 0 });
-  });
 });
 
 describe('systemd-analyze', needsTool('systemd-analyze'), () => {

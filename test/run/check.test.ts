@@ -1,6 +1,8 @@
 import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { assumedContext } from '../../src/estimate/cards/gpu-table.js';
+import type { RunReport } from '../../src/run/types.js';
 import { GiB } from '../../src/units/bytes.js';
 import { useCommand } from '../cli/command.js';
 
@@ -43,6 +45,36 @@ const started = () => existsSync(join(command.folder(), 'started'));
 
 beforeEach(() => {
   for (const name of ['started', 'tracing']) rmSync(join(command.folder(), name), { force: true });
+});
+
+describe('plimsoll run --memory, on a GPU', () => {
+  const run = async (...argv: readonly string[]) => {
+    const words = ['run', ...argv, '--json', '--', 'sh', '-c', 'echo $PLIMSOLL_MEMORY_BYTES'];
+    const environment = { PLIMSOLL_SIMULATE: simulatedGpu(24) };
+    const { stdout, stderr, exitCode } = await command.run(words, { environment });
+    const report: RunReport | undefined = stdout === '' ? undefined : JSON.parse(stdout);
+    return { limit: report?.attempts[0]?.limit, stderr, exitCode };
+  };
+
+  it('has the CUDA context in it; --allocator-memory has not', async () => {
+    const device = await run('--memory', '8GiB');
+    const bytes = 8 * GiB - assumedContext.bytes;
+    expect(device.limit).toMatchObject({ bytes, by: 'sdk' });
+    expect(device.limit?.why).toContain('The CUDA context takes about 500 MiB beside it');
+    expect(device.stderr).toContain(`${bytes}\n`);
+    const allocator = await run('--allocator-memory', '8GiB');
+    expect(allocator.limit).toMatchObject({ bytes: 8 * GiB, by: 'sdk' });
+    expect(allocator.stderr).toContain(`${8 * GiB}\n`);
+  });
+
+  it('is refused where the context alone would take it, and beside the other', async () => {
+    const tiny = await run('--memory', '400MiB');
+    expect(tiny.exitCode).toBe(2);
+    expect(tiny.stderr).toContain('memory-too-small: A budget of 400 MiB leaves nothing');
+    const both = await run('--memory', '8GiB', '--allocator-memory', '8GiB');
+    expect(both.exitCode).toBe(2);
+    expect(both.stderr).toContain('Both --memory and --allocator-memory were given.');
+  });
 });
 
 describe('plimsoll run --check', () => {

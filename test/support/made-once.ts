@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { inject } from 'vitest';
-import { eventually } from './eventually.js';
 
 /**
  * What several test files need, as a folder: the first that asks makes it, the others wait for it. It is made
@@ -36,4 +35,9 @@ function isClaimed(claim: string): boolean {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
     throw error;
   }
+}
+
+/** Looks again until it is so. How long that takes is up to the machine: the limit is the test's. */
+export async function eventually(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
 }

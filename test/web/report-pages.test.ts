@@ -1,24 +1,24 @@
 import { snapshotScripts } from 'plimsoll:snapshot-page';
 import { describe, expect, it } from 'vitest';
-import { estimatePage } from '../../src/report/estimate-for-tests.js';
+import {
+  estimatePage,
+  overRanks,
+  overRanksPage,
+  rankPoint,
+} from '../../src/report/estimate-for-tests.js';
 import { renderEstimateHtml } from '../../src/report/estimate-html.js';
+import { runReport } from '../../src/report/job-for-tests.js';
 import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { renderPlanHtml } from '../../src/report/plan-html.js';
 import { renderProfileHtml } from '../../src/report/profile-html.js';
 import { buildProfileReport } from '../../src/report/profile-report.js';
-import {
-  overRanks,
-  overRanksPage,
-  rankPoint,
-} from '../../src/report/ranks/over-ranks-for-tests.js';
 import { renderOverRanksHtml } from '../../src/report/ranks/over-ranks-html.js';
-import { runReport } from '../../src/report/run-for-tests.js';
 import { renderRunHtml } from '../../src/report/run-html.js';
 import { renderSnapshotHtml } from '../../src/report/snapshot-html.js';
 import { fakeState, startEpochMs } from '../../src/report/state-for-tests.js';
 import { analyseSnapshot } from '../../src/snapshot/analyse.js';
+import { recordedPath } from '../../src/snapshot/made-snapshot-for-tests.js';
 import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
-import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { GiB } from '../../src/units/bytes.js';
 import { axeViolations } from './axe.js';
 import { needsChromium, useChromium } from './chromium.js';

@@ -7,8 +7,12 @@ import {
 import { analyseSnapshot, type SnapshotAnalysis } from '../../src/snapshot/analyse.js';
 import { holdersAt } from '../../src/snapshot/answer/holders.js';
 import { layoutAt } from '../../src/snapshot/answer/out-of-memory.js';
-import { frames, madeSnapshot } from '../../src/snapshot/made-snapshot-for-tests.js';
-import { type RecordedName, recorded } from '../../src/snapshot/recorded-for-tests.js';
+import {
+  frames,
+  madeSnapshot,
+  type RecordedName,
+  recorded,
+} from '../../src/snapshot/made-snapshot-for-tests.js';
 import { MiB } from '../../src/units/bytes.js';
 import { describeLife } from '../../web/snapshot/answer/describe.js';
 import { flameBars, flameTree, holdingsAt } from '../../web/snapshot/answer/flame.js';

@@ -33,6 +33,8 @@ NEARLY_FULL_SHARE = 0.95
 FULL_SHARE = 0.995
 # The same for what is live where an allocator reports it: it needs some room of its own.
 FULL_LIVE_SHARE = 0.99
+# Two rates that differ by less are the same to a person.
+EVEN_SHARE = 0.02
 
 
 class MemoryPoint(NamedTuple):
@@ -160,9 +162,24 @@ def _fill(point: MemoryPoint) -> str:
 def _growing(expected: _Expected, from_start: bool, fill: str) -> Outlook:
     growth, time, subject = expected
     risk, eta, low, high = risk_of_growth(growth, time, from_start, fill)
-    rate = math.floor(growth.slope + 0.5)
-    reason = f"{subject} grows by {rate / 2**20:.1f} MiB a second, seen for {growth.span:.1f} s."
+    rate = math.floor(time.bytes_per_second + 0.5)
+    reason = f"{subject} grows by {_mib(rate)} a second, seen for {growth.span:.1f} s{_room(time)}."
     return Outlook(risk, eta, low, high, confidence_in(growth, time), rate, reason)
+
+
+def _room(time: TimeToLimit) -> str:
+    """What is left, and how fast it is taken, as the time of the outlook has it."""
+    if not 0 < time.seconds < math.inf:
+        return ""
+    mean = time.room_bytes / time.seconds
+    room = _mib(time.room_bytes)
+    if abs(mean - time.bytes_per_second) < EVEN_SHARE * time.bytes_per_second:
+        return f"; {room} are left for it"
+    return f"; at {_mib(mean)} a second on average it takes the {room} that are left for it"
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:.1f} MiB"
 
 
 def _level(fill: str, seen: float) -> Outlook:

@@ -32,6 +32,9 @@ class TimeToLimit(NamedTuple):
     seconds: float
     low: float
     high: float
+    # What the growth has left to take now, and how fast it takes it now.
+    room_bytes: float
+    bytes_per_second: float
 
 
 class Outlook(NamedTuple):
@@ -61,7 +64,17 @@ def time_to_limit(growth: Growth, now: float, limit_bytes: float) -> TimeToLimit
     noise = NOISE_FACTOR * curve.curvature_noise
     low = at(steepest, curve.curvature + noise, gap - growth.step_bytes)
     high = at(flattest, curve.curvature - noise, gap + growth.step_bytes)
-    return TimeToLimit(seconds, min(seconds, low), max(seconds, high))
+    slope_now = curve.end_slope * math.exp(curve.curvature * passed)
+    straight = abs(curve.curvature) < _LEAST_CURVATURE
+    taken = (
+        curve.end_slope * passed if straight else (slope_now - curve.end_slope) / curve.curvature
+    )
+    rate = slope_now if slope_now > 0 else growth.slope
+    return TimeToLimit(seconds, min(seconds, low), max(seconds, high), max(0.0, gap - taken), rate)
+
+
+# Less is a straight line.
+_LEAST_CURVATURE = 1e-9
 
 
 def _reach(slope: float, curvature: float, gap: float) -> float:
@@ -70,7 +83,7 @@ def _reach(slope: float, curvature: float, gap: float) -> float:
         return 0.0
     if slope <= 0:
         return math.inf
-    if abs(curvature) < 1e-9:
+    if abs(curvature) < _LEAST_CURVATURE:
         return gap / slope
     inside = 1 + curvature * gap / slope
     return math.log(inside) / curvature if inside > 0 else math.inf
@@ -89,8 +102,8 @@ def risk_of_growth(
     low, high = seconds_or_never(time.low), seconds_or_never(time.high)
     least = LEAST_SEEN_SECONDS * (START_FACTOR if from_start else 1)
     believed = growth.span >= least and time.seconds <= growth.span * REACH[growth.bend]
-    if is_at_least(risk, "high") and not believed:
-        return "medium", "unknown", low, high
+    if not believed:
+        return "medium" if is_at_least(risk, "high") else "low", "unknown", low, high
     return risk, seconds_or_never(time.seconds), low, high
 
 

@@ -56,6 +56,8 @@ class Recording:
     guesses_trials: bool = False
     # How a program spreads its model over processes, where one of PyTorch's wrappers does it.
     parallel: Parallel | None = None
+    # What a program's answer depends on, by kind; None where that is not all known.
+    files: dict[str, list[str]] | None = None
 
 
 def record(options: Namespace, view: View | None = None) -> Recording:

@@ -8,7 +8,7 @@ import torch
 from transformers.loss import loss_for_object_detection as matching
 
 from tracing import watching
-from tracing.test_quantized import settings
+from tracing.test_models import settings
 
 from plimsoll.failure import MISSING_PACKAGE, Failure
 from plimsoll.tracing.record import _failure_of

@@ -131,7 +131,7 @@ class Sessions(unittest.TestCase):
             model.eval()
             with plimsoll.session({"training": {"precision": precision}}) as session:
                 settings = session.optimize_training(
-                    model, optimizer, lambda b: model(b["x"]).sum(), batch_of(4)
+                    model, optimizer, lambda b, model=model: model(b["x"]).sum(), batch_of(4)
                 )["settings"]
             self.assertEqual(settings["precision"], found)
             self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})

@@ -1,7 +1,7 @@
 import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { median } from '../../watch/diagnosis/slopes.js';
+import { median } from '../../watch/diagnosis/growth.js';
 import type { Observation } from './fit.js';
 
 /** What one step had: its largest microbatch, what was held before it, and its peak. */

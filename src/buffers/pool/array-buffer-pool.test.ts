@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import { Failure } from '../../failure.js';
 import { ArrayBufferPool, sizeClass } from './array-buffer-pool.js';
 

@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Estimate } from '../../estimate/types.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { packageFolder } from '../../files/package-folder.js';
 import { answerKey, type PreparedAnswer } from '../../jobs/daemon/estimates/answer-key.js';
 import type { PythonPlace } from '../../jobs/daemon/estimates/python-packages.js';
-import { KeptAnswers } from '../../plan/answers/kept-answers.js';
+import { isWholeEstimate, KeptAnswers, ownFiles } from '../../plan/answers/kept-answers.js';
 
 /** Variables that change what Python loads, or what a model of transformers does. */
 const counted =
@@ -35,14 +33,18 @@ export async function keptOrMade<T extends { readonly notes: readonly string[] }
   if (key === undefined) return asked.make();
   const found = kept.read(key);
   if (found !== undefined && isWhole(found.answer, asked)) {
-    const note = `Kept from ${found.at.slice(0, 19).replace('T', ' ')} UTC: nothing that the answer depends on has changed. --no-cache estimates it again.`;
-    return { ...found.answer, notes: [...found.answer.notes, note] };
+    return { ...found.answer, notes: [...found.answer.notes, keptNote(found.at)] };
   }
   const made = await asked.make();
   // Where something changed meanwhile, it is unknown whether it was read before that or after.
   const worth = asked.estimateIn(made).method === 'trace' && (await keyOf(asked)) === key;
   if (worth) kept.write(key, made, new Date());
   return made;
+}
+
+/** Says that an answer was kept, and since when. */
+export function keptNote(at: string): string {
+  return `Kept from ${at.slice(0, 19).replace('T', ' ')} UTC: nothing that the answer depends on has changed. --no-cache estimates it again.`;
 }
 
 async function keyOf<T>({
@@ -60,41 +62,15 @@ async function keyOf<T>({
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
-/** Our own programs: a build or an update that keeps the version answers anew. */
-function ownFiles(): readonly string[] {
-  return ['dist/cli', 'python/plimsoll'].flatMap((name) => {
-    const folder = join(packageFolder, name);
-    try {
-      const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-      return files
-        .filter((file) => /\.(js|py)$/.test(file))
-        .toSorted()
-        .map((file) => {
-          const { size, mtimeMs } = statSync(join(folder, file));
-          return `${name}/${file} ${size} ${mtimeMs}`;
-        });
-    } catch {
-      return [];
-    }
-  });
-}
-
-/** A file may have been edited; an answer that cannot be shown is made again. */
+/** An answer that cannot be shown is made again. */
 function isWhole<T extends { readonly notes: readonly string[] }>(
   answer: unknown,
   { estimateIn }: AskedAnswer<T>,
 ): answer is T {
   try {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- looked at field by field here
-    const { method, peak, interval, breakdown, notes } = estimateIn(answer as T);
-    const figures = [...Object.values(peak), interval.lowBytes, interval.highBytes];
-    return (
-      method === 'trace' &&
-      figures.length === 6 &&
-      figures.every((bytes) => Number.isSafeInteger(bytes)) &&
-      breakdown.every(({ bytes }) => Number.isSafeInteger(bytes)) &&
-      [notes, Reflect.get(Object(answer), 'notes')].every(Array.isArray)
-    );
+    const estimate: unknown = estimateIn(answer as T);
+    return isWholeEstimate(estimate) && Array.isArray(Reflect.get(Object(answer), 'notes'));
   } catch {
     return false;
   }

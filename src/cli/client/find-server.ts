@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { readServerNote, usualSocket } from '../../server/service/server-file.js';
-import { socketArgument } from '../options/serve-arguments.js';
+import { socketArgument } from '../options/arguments.js';
 import { tokenOfHome } from '../options/serve-token.js';
 
 /** Where "plimsoll serve" listens unless told otherwise. */

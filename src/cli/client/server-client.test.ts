@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Failure } from '../../failure.js';
 import { jobForTests } from '../../report/job-for-tests.js';
-import { proofOf } from '../../server/access/proof.js';
+import { proofOf } from '../../server/access/token.js';
 import {
   readServerNote,
   removeServerNote,

@@ -2,8 +2,11 @@ import type { JobView } from '../../jobs/daemon/types.js';
 import { hasEnded, type JobState } from '../../jobs/types.js';
 import { jobName, jobStandsWords } from '../../report/text/job-text.js';
 import { TerminalFilter } from '../../report/text/terminal-filter.js';
+import { cleanText } from '../../report/text/text-width.js';
 import { systemClock } from '../../time/clock.js';
-import type { CliIo, Output } from '../io.js';
+import { isKnown } from '../../units/known.js';
+import { type CliIo, type Output, textStyle } from '../io.js';
+import { openLiveProgress } from '../screen/progress.js';
 import type { Stop } from '../stop.js';
 import { followLog } from './follow-log.js';
 import type { ServerClient } from './server-client.js';
@@ -25,31 +28,44 @@ export interface WatchJobOptions {
  * person left, who is told then that the job goes on.
  */
 export async function watchJob(
-  job: Pick<JobView, 'id' | 'name' | 'state'>,
+  job: Pick<JobView, 'id' | 'name' | 'state' | 'waiting'>,
   { client, stop, io, follow, json, from = 0 }: WatchJobOptions,
 ): Promise<JobView | undefined> {
   const notify = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
   const output = json ? io.stderr : io.stdout;
+  const estimate = openLiveProgress(io.stderr, textStyle(io).unicode);
   let { state } = job;
+  let isEstimating = progressOf(job) !== undefined;
   const ended = await followLog({
     client,
     id: job.id,
     from,
     write: follow ? writing(output, stop.signal) : undefined,
     onJob(now) {
-      if (now.state !== state && !hasEnded(now.state))
-        notify(jobStandsWords(now, systemClock.epochMs()));
+      const progress = progressOf(now);
+      if (progress === undefined) estimate.end();
+      else if (io.stderr.isTerminal) estimate.show(cleanText(progress.why), progress.share);
+      const isNew = now.state !== state || (progress === undefined && isEstimating);
+      if (isNew && !hasEnded(now.state)) notify(jobStandsWords(now, systemClock.epochMs()));
       ({ state } = now);
+      isEstimating = progress !== undefined;
     },
     notify,
     signal: stop.signal,
-  });
+  }).finally(() => estimate.end());
   if (ended === undefined && stop.interruptedBy !== undefined) {
     notify(
       `${jobName(job)} goes on. "plimsoll logs -f ${job.id}" follows it, "plimsoll cancel ${job.id}" ends it.`,
     );
   }
   return ended;
+}
+
+/** How far the estimate is of a job that waits for one. */
+function progressOf({ waiting }: Pick<JobView, 'waiting'>) {
+  if (waiting?.whyDetails.code !== 'estimating') return undefined;
+  const { share } = waiting.whyDetails;
+  return { why: waiting.why, share: isKnown(share) ? share : undefined };
 }
 
 /**

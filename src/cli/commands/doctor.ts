@@ -4,7 +4,7 @@ import { type Check, type CheckState, isHealthy } from '../../doctor/checks.js';
 import { examine } from '../../doctor/examine.js';
 import { Failure } from '../../failure.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from '../../report/text/spans.js';
-import { wrapText } from '../../report/text/wrap-text.js';
+import { wrapText } from '../../report/text/text-width.js';
 import { count } from '../../report/words.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';

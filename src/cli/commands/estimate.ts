@@ -1,16 +1,18 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { EstimateRequest } from '../../estimate/estimate.js';
 import { overRanks } from '../../estimate/over-ranks.js';
-import { estimateProgram } from '../../estimate/program-estimate.js';
+import { estimateProgram, type ProgramMachine } from '../../estimate/program-estimate.js';
 import type { CacheType } from '../../estimate/serving/kv-cache.js';
 import { engines, type ServeEngine } from '../../estimate/serving/serve-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { type KeptEstimate, keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { findModel, type NamePlace } from '../../model/names/find-model.js';
 import {
   cardOfEstimate,
@@ -19,6 +21,7 @@ import {
   type PreparedEstimate,
   prepareEstimate,
 } from '../../plan/answers/answer-estimate.js';
+import { KeptAnswers } from '../../plan/answers/kept-answers.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
 import { answerServing } from '../../plan/answers/serving/answer-serving.js';
@@ -33,8 +36,8 @@ import { renderOverRanksHtml } from '../../report/ranks/over-ranks-html.js';
 import { type OverRanks, overRanksText } from '../../report/ranks/over-ranks-text.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import { serveText } from '../../report/text/serve-room-text.js';
-import { shellWords } from '../../units/shell-words.js';
-import { keptOrMade } from '../answers/kept-answer.js';
+import { shellWords } from '../../units/words.js';
+import { keptNote, keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument, oneOfArgument } from '../options/arguments.js';
@@ -344,14 +347,19 @@ async function estimateOfProgram(
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const shown = io.stderr.isTerminal && given.verbose !== true;
   if (shown) progress.show('Starting the program without a GPU');
-  const found = await estimateProgram(
-    { command, gpu, cards: given.gpus, inCopy: given.cwdCopy },
-    {
-      ...machine,
-      signal: stop.signal,
-      onProgress: shown ? (text: string, share?: number) => progress.show(text, share) : undefined,
-      onOutput: given.verbose === true ? (text) => io.stderr.write(text) : undefined,
-    },
+  const asked = { command, gpu, cards: given.gpus, inCopy: given.cwdCopy };
+  const traced: ProgramMachine = {
+    ...machine,
+    signal: stop.signal,
+    onProgress: shown ? (text: string, share?: number) => progress.show(text, share) : undefined,
+    onOutput: given.verbose === true ? (text) => io.stderr.write(text) : undefined,
+  };
+  // What a program prints is seen only while it runs.
+  const anew = given.cache === false || given.verbose === true;
+  const kept = new KeptAnswers(join(homeFolder(environment), 'answers'));
+  const found = await (anew
+    ? estimateProgram(asked, traced).then((one): KeptEstimate => ({ estimate: one }))
+    : keptProgram(asked, traced, { kept, version })
   )
     .catch((error: unknown) => {
       if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
@@ -359,7 +367,13 @@ async function estimateOfProgram(
     })
     .finally(() => progress.end());
   if (found === undefined) return stop.interruptedBy ?? 0;
-  const answer = { ...found, gpu: cardOfEstimate(gpu), notes: [...notes, ...found.notes] };
+  const { estimate: made, keptAt } = found;
+  const ofCache = keptAt === undefined ? [] : [keptNote(keptAt)];
+  const answer = {
+    ...made,
+    gpu: cardOfEstimate(gpu),
+    notes: [...notes, ...made.notes, ...ofCache],
+  };
   page?.write(renderEstimateHtml({ estimate: answer, program: command, gpu, version }));
   if (given.json) printJson(io, answer);
   else {

@@ -4,7 +4,7 @@ import { fakeLeak, fakeState } from '../../report/state-for-tests.js';
 import { MiB } from '../../units/bytes.js';
 import { fakeDevice } from '../../watch/fake-device-for-tests.js';
 import type { Leak } from '../../watch/types.js';
-import { followProcess, LeakNews, leakVerdict, type ProcessTable } from './leak.js';
+import { followProcess, LeakNews, leakName, leakVerdict, type ProcessTable } from './leak.js';
 
 const alive: ProcessTable = { isAlive: () => true, hostBytes: () => Promise.resolve(7 * MiB) };
 const holds = (pid: number, usedBytes: number) => () =>
@@ -133,5 +133,41 @@ describe('LeakNews', () => {
     expect(news.take('gpu:0', fakeLeak())).toBe(false);
     expect(news.take('gpu:0', leaking(110 * MiB))).toBe(true);
     expect(news.take('gpu:1', leaking(110 * MiB))).toBe(true);
+  });
+});
+
+const facts = {
+  pid: 4711,
+  parent: 1,
+  started: 5,
+  user: 'ada',
+  commandLine: '/usr/bin/python3 train.py --lr 1',
+  script: 'train.py',
+  container: 'docker 3f2a9c1b7d04',
+  run: 'none',
+  job: undefined,
+};
+
+describe('leakName', () => {
+  it('names script, user, command line and container, and how to find the tensors', () => {
+    expect(leakName(facts)).toMatchObject({
+      user: 'ada',
+      commandLine: '/usr/bin/python3 train.py --lr 1',
+      script: 'train.py',
+      container: 'docker 3f2a9c1b7d04',
+      next: expect.stringMatching(
+        /^pip install plimsoll, then in train\.py put .*plimsoll\.debugger/,
+      ),
+    });
+    expect(leakName({ ...facts, run: 'run-7' }).next).toContain('in this program (run run-7)');
+  });
+
+  it('has another next step for what is no Python', () => {
+    expect(
+      leakName({ ...facts, commandLine: 'node server.js', script: 'server.js' }).next,
+    ).toContain('heapsnapshot-signal');
+    expect(leakName({ ...facts, commandLine: '/opt/sim/solver', script: 'none' }).next).toContain(
+      'plimsoll monitor shows process 4711',
+    );
   });
 });

@@ -11,10 +11,10 @@ import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
+import { makeFolder } from '../../files/folders.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { makeFolder } from '../../files/make-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/published-name.js';
+import { publishedName } from '../../model/names/catalogue.js';
 import { type Advice, inOrder } from '../../optimize/advice.js';
 import {
   changed,
@@ -56,7 +56,7 @@ import { optimizeText } from '../../report/optimize/text.js';
 import { placeholdersOf } from '../../run/placeholders.js';
 import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { type ProgramPlanMachine, tracedProgramPlan } from '../answers/program-plan.js';
 import { undoChange } from '../answers/undo-change.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
@@ -91,7 +91,7 @@ export const optimizeCommand: CommandModule = {
       )
       .option(
         '--memory <size>',
-        "memory limit for PyTorch's allocator, such as 24GiB",
+        'memory that the device offers, CUDA context included, such as 24GiB',
         sizeArgument('--memory'),
       )
       .option('--apply', 'write the environment file, the configuration and the loading choice')
@@ -285,8 +285,8 @@ function withConfiguration(given: OptimizeArguments, { training }: Settings): Op
 }
 
 /**
- * What PyTorch's allocator may have: as an option says, as the configuration says, else what the load
- * line leaves of the card that was named or found. Undefined where there is neither.
+ * What the job may take of the device: as an option says, as the configuration says, else the load
+ * line of the card that was named or found. Undefined where there is neither.
  */
 function memoryBudget(
   given: OptimizeArguments,
@@ -298,8 +298,7 @@ function memoryBudget(
   if (memoryLimitBytes !== undefined) return memoryLimitBytes;
   if (gpu === undefined) return undefined;
   const percent = training.memoryPercent ?? loadLinePercent;
-  const allowed = (percent / 100) * gpu.capacityBytes - gpu.context.bytes;
-  return Math.max(MiB, Math.floor(allowed / MiB) * MiB);
+  return Math.floor(((percent / 100) * gpu.capacityBytes) / MiB) * MiB;
 }
 
 /** Before anything takes its time. */
@@ -368,7 +367,7 @@ async function trainModel(
       surely: plan.surely,
       settings: plan.settings,
       peakBytes: plan.estimate.peak.leastCapacityBytes,
-      capacityBytes: budget.capacityBytes,
+      capacityBytes: budget.memoryBytes,
       method: plan.estimate.method,
       loading,
       paste: modelPaste(plan.settings, loading, budget.memoryBytes),
@@ -446,7 +445,7 @@ async function trainProgram(
       surely: found.surely,
       settings: found.settings,
       peakBytes: estimate.peak.leastCapacityBytes,
-      capacityBytes: budget.capacityBytes,
+      capacityBytes: budget.memoryBytes,
       method: estimate.method,
       loading,
       paste: programPaste(found.command, budget.memoryBytes),
@@ -490,7 +489,7 @@ async function traced(
       onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
     },
   );
-  const fit = fitOf(estimate, budget.capacityBytes);
+  const fit = fitOf(estimate, budget.memoryBytes);
   return {
     estimate,
     settings: programSettings('unknown', 'unknown'),

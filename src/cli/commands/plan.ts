@@ -6,7 +6,7 @@ import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/published-name.js';
+import { publishedName } from '../../model/names/catalogue.js';
 import {
   makeSharedPlan,
   planDocument,
@@ -55,6 +55,7 @@ import { stopOnSignals } from '../stop.js';
 /** What `plimsoll plan` takes; what was not given is absent. */
 interface PlanArguments extends WorkloadArguments {
   readonly memory?: number;
+  readonly allocatorMemory?: number;
   readonly train?: boolean;
   readonly maxBatch?: boolean;
   readonly zero?: ZeroStage;
@@ -70,8 +71,13 @@ export const planCommand: CommandModule = {
     addMachineOptions(addWorkloadOptions(addModelArgument(command)))
       .option(
         '--memory <size>',
-        "memory limit for PyTorch's allocator, such as 24GiB",
+        'memory that the device offers, CUDA context included, such as 24GiB',
         sizeArgument('--memory'),
+      )
+      .option(
+        '--allocator-memory <size>',
+        "in place of --memory: memory for PyTorch's allocator alone",
+        sizeArgument('--allocator-memory'),
       )
       .option('--train', 'the same as --mode train')
       .option('--max-batch', 'keep all settings, and answer the largest batch')
@@ -132,11 +138,11 @@ async function runPlan(
 ): Promise<number> {
   const { folder, environment } = io;
   const format = planFormatOf(given);
-  const { memory: memoryBytes, maxBatch, zero } = given;
+  const { memory: memoryBytes, allocatorMemory: allocatorMemoryBytes, maxBatch, zero } = given;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
   const workload = workloadRequest(model, withMode(given), folder);
-  const wanted = { ...workload, memoryBytes, maxBatch, zero };
+  const wanted = { ...workload, memoryBytes, allocatorMemoryBytes, maxBatch, zero };
   const prepared = await preparePlan(wanted, machine);
   const { request, source, gpu } = prepared;
   const save = given.save === true;
@@ -280,7 +286,7 @@ function planExitCode(
 }
 
 /** What is of use with a program. */
-const workload = ['batch', 'memory', 'maxBatch', 'gpu'];
+const workload = ['batch', 'memory', 'allocatorMemory', 'maxBatch', 'gpu'];
 const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose', 'format']);
 
 /** `plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}`. */
@@ -302,10 +308,11 @@ async function planOfProgram(
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
-  const { memory } = given;
+  const { memory, allocatorMemory } = given;
   const { gpu, isHere, notes } = await chosenGpu(given.gpu, machine);
-  const gpuNamed = given.gpu !== undefined || (memory === undefined && isHere);
-  const limits = { memory, gpuNamed };
+  const isOpen = memory === undefined && allocatorMemory === undefined;
+  const gpuNamed = given.gpu !== undefined || (isOpen && isHere);
+  const limits = { memory, allocatorMemory, gpuNamed };
   const budget = budgetOf(limits, gpu, machine.wording);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);

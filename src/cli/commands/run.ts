@@ -4,8 +4,9 @@ import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
-import { machineRoots } from '../../device/roots.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
+import { contextBytesOf } from '../../estimate/cards/gpus.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import type { Estimate } from '../../estimate/types.js';
@@ -16,9 +17,10 @@ import type {
   EnvironmentChange,
   JobEnvironmentMode,
 } from '../../plan/environment/job-environment.js';
+import { memoryTooSmall } from '../../plan/environment/rules.js';
 import { surelyTooLarge } from '../../plan/fit/fit.js';
-import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
+import { explainSnapshot } from '../../report/snapshot-findings.js';
 import { runEnding, runSummary } from '../../report/text/run/run-ending.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
 import { configuredBatches } from '../../run/adapt/adapted-config.js';
@@ -26,10 +28,10 @@ import { otherFlags } from '../../run/adapt/other-flags.js';
 import { accountEnvironment } from '../../run/launch/become-order.js';
 import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
-import { checkPlatform } from '../../run/platform.js';
 import { watchOrphans } from '../../run/processes/orphans.js';
+import { checkPlatform } from '../../run/program.js';
 import { openContext } from '../../run/run-context.js';
-import { openRunDevice } from '../../run/run-device.js';
+import { openRunDevice, type RunDevice } from '../../run/run-device.js';
 import {
   damagedRun,
   openJournal,
@@ -65,6 +67,7 @@ interface RunArguments {
   readonly adapt?: boolean;
   readonly precision: string;
   readonly memory?: number;
+  readonly allocatorMemory?: number;
   readonly device: string;
   readonly attempts: number;
   readonly grace: number;
@@ -95,7 +98,16 @@ export const runCommand: CommandModule = {
         'change the batch size and accumulation options of the command itself at a restart',
       )
       .option('--precision <name>', 'the precision to begin with', runDefaults.precision)
-      .option('--memory <size>', 'enforced memory limit', sizeArgument('--memory'))
+      .option(
+        '--memory <size>',
+        'enforced memory limit, on a GPU with the CUDA context included',
+        sizeArgument('--memory'),
+      )
+      .option(
+        '--allocator-memory <size>',
+        "in place of --memory: the limit of PyTorch's allocator alone",
+        sizeArgument('--allocator-memory'),
+      )
       .option(
         '--device <id>',
         'gpu:0, host, or auto (the GPU with the most free memory, else the host)',
@@ -196,8 +208,9 @@ async function runProgram(
     visible: environment['CUDA_VISIBLE_DEVICES'],
   });
   try {
+    const limit = attached === undefined ? limitOf(given, device, settings) : {};
     if (given.check === true) {
-      const refused = await checkFirst(words, device.id, given, settings, io);
+      const refused = await checkFirst(words, device.id, { ...given, ...limit }, settings, io);
       if (refused !== undefined) return refused;
     }
     const context = await openContext({
@@ -218,7 +231,7 @@ async function runProgram(
       newRun({
         ...batchOf(words, given, cwd),
         precision: given.precision,
-        memoryBytes: given.memory,
+        ...limit,
         maxAttempts: given.attempts,
         device: device.id,
         isSimulated: device.isSimulated,
@@ -244,11 +257,32 @@ async function runProgram(
   }
 }
 
+/** What the program may take of its device, and what of that the CUDA context takes. */
+function limitOf(
+  { memory, allocatorMemory }: RunArguments,
+  { id, name }: RunDevice,
+  { gpus }: Settings,
+): Pick<NewRunOptions, 'memoryBytes' | 'contextBytes'> {
+  if (memory !== undefined && allocatorMemory !== undefined) throw limitedTwice();
+  if (memory === undefined) return { memoryBytes: allocatorMemory };
+  if (id === 'host') return { memoryBytes: memory };
+  const contextBytes = contextBytesOf(name, gpus);
+  if (memory <= contextBytes) throw memoryTooSmall(memory, contextBytes);
+  return { memoryBytes: memory, contextBytes };
+}
+
 /** The exit code where it is not to be started. */
 function checkFirst(
   words: readonly string[],
   device: string,
-  { batchSize, accumulation, precision, memory, json = false }: RunArguments,
+  {
+    batchSize,
+    accumulation,
+    precision,
+    memoryBytes,
+    contextBytes,
+    json = false,
+  }: RunArguments & Pick<NewRunOptions, 'memoryBytes' | 'contextBytes'>,
   settings: Settings,
   io: CliIo,
 ): Promise<number | undefined> {
@@ -262,7 +296,8 @@ function checkFirst(
   };
   const command = fillCommand(words, begun, 1, true);
   const variables = settingsVariables(begun, 1, true);
-  return checkBeforeRun({ command, variables, device, memoryBytes: memory, json }, settings, io);
+  const limit = { memoryBytes, contextBytes };
+  return checkBeforeRun({ command, variables, device, ...limit, json }, settings, io);
 }
 
 /** The command, and the batch that it begins with: as it was told, or as its own options say. */
@@ -310,6 +345,15 @@ function printEnd(
 
 function addReport(file: string, before: readonly string[] = []): readonly string[] {
   return [...before, file];
+}
+
+function limitedTwice(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: 'Both --memory and --allocator-memory were given.',
+    next: 'Give one of them: --memory has the CUDA context in it, --allocator-memory does not.',
+  });
 }
 
 function begunAlready(): Failure {
@@ -402,8 +446,10 @@ interface CheckedRun {
   readonly variables: Readonly<Record<string, string>>;
   /** The device that it will run on. */
   readonly device: string;
-  /** What PyTorch may take of it; all of it where undefined. */
+  /** What it may take of that; all of it where undefined. */
   readonly memoryBytes: number | undefined;
+  /** Left out where `memoryBytes` is the allocator's alone. */
+  readonly contextBytes: number | undefined;
   readonly json: boolean;
 }
 
@@ -421,8 +467,9 @@ async function checkBeforeRun(
   const found = (await machine.gpusHere()).find(({ id }) => id === run.device);
   if (found === undefined) throw noGpu(run.device);
   const { gpu } = gpuAtHand([found], settings.gpus ?? [], machine.wording);
-  const limit = run.memoryBytes === undefined ? Infinity : run.memoryBytes + gpu.context.bytes;
-  const capacityBytes = Math.min(gpu.capacityBytes, limit);
+  const { memoryBytes = Infinity, contextBytes } = run;
+  const limitBytes = memoryBytes + (contextBytes === undefined ? gpu.context.bytes : 0);
+  const capacityBytes = Math.min(gpu.capacityBytes, limitBytes);
   using stop = stopOnSignals([]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   try {

@@ -15,7 +15,7 @@ import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
-import { checkPlatform } from '../../run/platform.js';
+import { checkPlatform } from '../../run/program.js';
 import {
   makeHome,
   openService,
@@ -35,7 +35,14 @@ import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
+import {
+  hostsArgument,
+  intervalArgument,
+  oneOfArgument,
+  percentArgument,
+  portArgument,
+  socketArgument,
+} from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
 import {
@@ -43,7 +50,6 @@ import {
   type PrometheusArguments,
   prometheusOf,
 } from '../options/prometheus-options.js';
-import { hostsArgument, portArgument, socketArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
 import { workloadMachine } from '../options/workload-machine.js';

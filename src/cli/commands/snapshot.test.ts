@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { recordedPath, recordedTruth } from '../../snapshot/recorded-for-tests.js';
+import { recordedPath, recordedTruth } from '../../snapshot/made-snapshot-for-tests.js';
 import type { CliIo, Output } from '../io.js';
 import { runProgram } from '../program.js';
 

@@ -1,4 +1,4 @@
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
@@ -6,9 +6,9 @@ import { type ClusterOrder, hasClusterEnded } from '../../engine/cluster.js';
 import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { supervisions } from '../../engine/kubernetes/supervised-command.js';
 import { keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
-import { estimateProgram } from '../../estimate/program-estimate.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import { programNeed } from '../../jobs/daemon/submission/program-need.js';
 import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
@@ -17,6 +17,7 @@ import { hasEnded } from '../../jobs/types.js';
 import { workloadKey } from '../../jobs/workload-key.js';
 import { findModel } from '../../model/names/find-model.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
+import { KeptAnswers } from '../../plan/answers/kept-answers.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { isModelName } from '../../plan/answers/source-of.js';
 import {
@@ -29,7 +30,7 @@ import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import {
   addServerOptions,
   isOnThisMachine,
@@ -145,25 +146,27 @@ export const submitCommand: CommandModule = {
     addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
       .addHelpText('after', help)
       .action(
-        context.action((words: readonly string[], given: Arguments) =>
-          clusterOf(given) === undefined
+        context.action((typed: readonly string[]) => {
+          const words = withoutOwnOptions(typed, command);
+          const given = command.opts<Arguments>();
+          return clusterOf(given) === undefined
             ? submit(words, checkedForServer(words, given, command), context)
-            : submitToCluster(words, checkedForCluster(given), context),
-        ),
+            : submitToCluster(words, checkedForCluster(given), context);
+        }),
       );
   },
 };
 
 const help = `
 Without --memory and without a model, the job reserves what earlier runs of the same command were
-measured to use. A command that never ran is traced first, if it is a Python program for one GPU: it
-runs on a simulated GPU until each of its phases was seen. If that fails, it gets a whole device for
-its first run. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
+measured to use. A command that never ran is accepted at once and traced before it may start, if it
+is a Python program for one GPU: it runs on a simulated GPU until each of its phases was seen. If that
+fails, it gets a whole device for its first run. "plimsoll jobs ID" shows how far the trace is. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
 the active Python environment and similar variables, plus those named by --env.
 
 With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its
 memory needs, and runs under "plimsoll run" on the node. With --engine ray it goes to a Ray cluster, with
-the share of a GPU that its memory needs. Options of sbatch or Ray come after our own, before --. With
+the share of a GPU that its memory needs. Options of sbatch or Ray stand among our own, before --. With
 --engine kubernetes it becomes a Job with the GPU memory that HAMi or KAI shall give it.
 
 The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
@@ -214,6 +217,27 @@ async function submit(
   });
 }
 
+/**
+ * Reads our own options that stand among those of a cluster's command, where commander stops at the first
+ * word that it does not know. Answers the other words.
+ */
+function withoutOwnOptions(words: readonly string[], command: Command): readonly string[] {
+  const end = words.indexOf('--');
+  if (end === -1 || words[0]?.startsWith('-') !== true) return words;
+  const own: string[] = [];
+  const others: string[] = [];
+  for (let at = 0; at < end; at += 1) {
+    const word = words[at] ?? '';
+    const flag = word.replace(/=.*/s, '');
+    const option = command.options.find(({ short, long }) => short === flag || long === flag);
+    (option === undefined ? others : own).push(word);
+    const takesNext = option?.required === true && !word.includes('=') && at + 1 < end;
+    if (takesNext) own.push(words[++at] ?? '');
+  }
+  command.parseOptions(own);
+  return [...others, ...words.slice(end)];
+}
+
 /** What only a cluster takes is an error here, as any unknown option is. */
 function checkedForServer(words: readonly string[], given: Arguments, command: Command): Arguments {
   const [first = ''] = words;
@@ -247,7 +271,7 @@ const usualAttempts = 3;
 async function submitToCluster(
   words: readonly string[],
   given: ClusterSubmitArguments,
-  { io }: CommandContext,
+  { io, version }: CommandContext,
 ): Promise<number> {
   const { command, options } = splitWords(words, given.engine);
   const isKubernetes = given.engine === 'kubernetes';
@@ -269,7 +293,7 @@ async function submitToCluster(
   const engine = openCluster(given, place);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
-  const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
+  const capacities = (await engine.devices(options)).map(({ capacityBytes }) => capacityBytes);
   const known = capacities.filter(isKnown);
   const order = await clusterOrder(
     {
@@ -281,6 +305,7 @@ async function submitToCluster(
       environmentChanges,
       offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
       settings,
+      version,
       onProgress: (text, share) => progress.show(text, share),
       signal: stop.signal,
     },
@@ -387,6 +412,7 @@ interface ClusterAsk {
   /** Of the largest GPU. */
   readonly offerBytes: Known<number>;
   readonly settings: Settings;
+  readonly version: string;
   readonly onProgress: (text: string, share?: number) => void;
   readonly signal: AbortSignal;
 }
@@ -429,7 +455,7 @@ async function clusterOrder(ask: ClusterAsk, io: CliIo): Promise<ClusterOrder> {
 }
 
 async function estimated(
-  { request, onProgress, signal }: ClusterAsk,
+  { request, version, onProgress, signal }: ClusterAsk,
   offerBytes: number,
   settings: Settings,
   io: CliIo,
@@ -448,7 +474,9 @@ async function estimated(
       const { gpu } = await chosenGpu(undefined, machine);
       const environment = { ...io.environment, ...variables };
       const place = { ...machine, folder, environment, signal: stopped, timeoutSeconds };
-      return estimateProgram({ command, gpu }, place);
+      const kept = new KeptAnswers(join(homeFolder(io.environment), 'answers'));
+      const { estimate } = await keptProgram({ command, gpu }, place, { kept, version });
+      return estimate;
     },
     signal,
   );

@@ -4,9 +4,13 @@ import { homeFolder } from '../../files/home-folder.js';
 import { cleanText, textWidth } from '../../report/text/text-width.js';
 import { appendAudit, readAudit } from '../../server/access/audit-log.js';
 import { type Role, roles } from '../../server/access/identity.js';
-import { checkUserName, type User, type UserChange } from '../../server/access/users/user.js';
+import {
+  checkUserName,
+  newUserToken,
+  type User,
+  type UserChange,
+} from '../../server/access/users/user.js';
 import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
-import { newUserToken } from '../../server/access/users/user-token.js';
 import { readServerNote } from '../../server/service/server-file.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { CommandContext, CommandModule } from '../command-module.js';

@@ -1,13 +1,18 @@
 import { hostname } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { homeFolder } from '../../files/home-folder.js';
-import { collectRegularly } from '../../server/exporter/collect-garbage.js';
 import { type Exporter, openExporter } from '../../server/exporter/open-exporter.js';
-import { systemClock } from '../../time/clock.js';
+import { type Clock, systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
-import { countArgument, intervalArgument, percentArgument } from '../options/arguments.js';
-import { portArgument } from '../options/serve-arguments.js';
+import {
+  countArgument,
+  intervalArgument,
+  percentArgument,
+  portArgument,
+} from '../options/arguments.js';
 import { addDeviceOptions, type DeviceArguments, settingsOf } from '../options/watch-options.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
@@ -129,4 +134,33 @@ function printReady({ place, states, notes }: Exporter, { json }: ExporterArgume
     io.stdout.write(`${id.padEnd(10)} ${name}${simulated}, ${formatBytes(totalBytes)}\n`);
   }
   for (const note of notes) io.stdout.write(`${'note'.padEnd(10)} ${note}\n`);
+}
+
+/**
+ * Node lets the garbage of a process that does little grow to nearly as much as it holds, some 4 MB here.
+ * A collection takes some 20 ms: once a minute that is nothing.
+ */
+const everySeconds = 60;
+
+/** Collects garbage once a minute, until `signal` aborts. */
+export async function collectRegularly(
+  clock: Clock,
+  signal: AbortSignal,
+  collect: () => void = collector(),
+): Promise<void> {
+  for (;;) {
+    await clock.waitUntil(clock.seconds() + everySeconds, signal);
+    if (signal.aborted) return;
+    collect();
+  }
+}
+
+/** The collector of V8, which only a new context shows. */
+export function collector(): () => void {
+  setFlagsFromString('--expose-gc');
+  const found: unknown = runInNewContext('gc');
+  setFlagsFromString('--no-expose-gc');
+  return () => {
+    if (typeof found === 'function') found();
+  };
 }

@@ -54,7 +54,7 @@ async function onSlurmNode(
     number,
     start,
     run,
-    cluster: () => readCluster(run, settings.slurm ?? {}, settings.gpus ?? []),
+    cluster: (options) => readCluster(run, settings.slurm ?? {}, settings.gpus ?? [], options),
   });
 }
 

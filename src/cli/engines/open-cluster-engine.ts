@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { Environment } from '../../config/environment.js';
 import type { Settings } from '../../config/settings.js';
-import type { Environment } from '../../config/variables.js';
 import type { ClusterEngine } from '../../engine/cluster.js';
 import { kubectlHere, kubectlStreamHere } from '../../engine/kubernetes/kubectl.js';
 import { kubernetesEngine } from '../../engine/kubernetes/kubernetes-engine.js';
@@ -8,8 +8,8 @@ import { rayAddress, rayHttp } from '../../engine/ray/http.js';
 import { rayEngine } from '../../engine/ray/ray-engine.js';
 import { slurmCommands } from '../../engine/slurm/commands.js';
 import { slurmEngine } from '../../engine/slurm/slurm-engine.js';
+import { packageFolder } from '../../files/folders.js';
 import { homeFolder } from '../../files/home-folder.js';
-import { packageFolder } from '../../files/package-folder.js';
 import type { EngineArguments } from './engine-option.js';
 
 /** What a cluster's engine is opened with. */
@@ -51,6 +51,7 @@ export function openCluster(
   return slurmEngine({
     ...common,
     run: slurmCommands(environment),
+    environment,
     settings: settings.slurm ?? {},
   });
 }

@@ -1,5 +1,5 @@
 import { uptime } from 'node:os';
-import { machineRoots } from '../../device/roots.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import {
   buildRows,
   type ProcessRow,
@@ -8,8 +8,7 @@ import {
   scopesOf,
 } from '../../report/monitor/build-rows.js';
 import { orderRows } from '../../report/monitor/order-rows.js';
-import { type MonitorInput, press } from '../../report/monitor/press.js';
-import type { MonitorEffect } from '../../report/monitor/pressed.js';
+import { type MonitorEffect, type MonitorInput, press } from '../../report/monitor/press.js';
 import {
   type MonitorSignal,
   type MonitorView,

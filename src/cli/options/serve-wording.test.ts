@@ -154,7 +154,12 @@ const discovery = {
   rescan: async () => ({ appeared: [], vanished: [] }),
   close: () => undefined,
 };
-const answers = serveAnswers(defaultSettings, discovery, { environment: {}, folder }, python);
+const answers = serveAnswers(
+  defaultSettings,
+  discovery,
+  { environment: {}, folder, home: folder, version: '1' },
+  python,
+);
 let server: TestServer;
 beforeAll(async () => {
   server = await startTestServer({ answers });

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os';
 import type { Settings } from '../../config/settings.js';
-import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
+import { openEstimateWork } from '../../estimate/thread/estimate-threads.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import type { RequestField, RequestWording } from '../../plan/answers/wording.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -32,6 +32,7 @@ const optionNames: Partial<Record<RequestField, string>> = {
   args: '--arg',
   targetSeq: '--target-seq',
   memoryBytes: '--memory',
+  allocatorMemoryBytes: '--allocator-memory',
   maxBatch: '--max-batch',
   maxModelLen: '--max-model-len',
   gpuMemoryUtilization: '--gpu-memory-utilization',

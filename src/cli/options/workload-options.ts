@@ -28,7 +28,7 @@ import {
   type Workload,
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { parseParameters } from '../../model/names/parameter-count.js';
+import { parseParameters } from '../../model/names/usual-decoder.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
 import { isModelName, visionPrefix } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';

@@ -2,10 +2,15 @@ import { existsSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Known } from '../../units/known.js';
 import { GpuNumbers } from '../gpu-numbers.js';
-import { listKernelFolder, listPids, readKernelFile, readKernelNumber } from '../kernel-files.js';
-import { processName } from '../process-names.js';
-import { machineRoots, type Roots } from '../roots.js';
-import { sortProcesses } from '../sort-processes.js';
+import {
+  listKernelFolder,
+  listPids,
+  machineRoots,
+  type Roots,
+  readKernelFile,
+  readKernelNumber,
+} from '../kernel-files.js';
+import { processName, sortProcesses } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { endianness, release } from 'node:os';
+import { arch, endianness, release } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
@@ -7,7 +7,6 @@ import { listPids, readKernelBytes, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
 import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../types.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
-import { hostInfo } from './host-info.js';
 import { type ProcessFiles, ProcessList } from './process-list.js';
 
 /** A limit seldom changes, and finding it reads a file for each level of the cgroup tree. */
@@ -275,4 +274,17 @@ function bytesOfLine(text: string, line: RegExp): Known<number> {
   const match = line.exec(text);
   // The kernel's "kB" has always been 1024 bytes.
   return match === null ? 'unknown' : Number(match[1]) * 1024;
+}
+
+/** What the host is called, whatever it is read by. */
+export function hostInfo(driver: string): DeviceInfo {
+  return {
+    id: 'host',
+    kind: 'host',
+    name: `RAM (${arch()})`,
+    source: 'host',
+    provenance: 'measured',
+    uuid: 'unknown',
+    driver,
+  };
 }

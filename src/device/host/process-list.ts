@@ -1,7 +1,8 @@
+import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
-import { sortProcesses } from '../sort-processes.js';
+import { sortProcesses } from '../process-names.js';
 import type { ProcessReading } from '../types.js';
 
 /** What the list asks of /proc; tests hand in their own. */
@@ -196,4 +197,15 @@ function isStale({ residentBytes, exact }: Entry): boolean {
   if (exact === undefined) return true;
   const changed = Math.abs(residentBytes - exact.residentBytes);
   return changed > Math.max(exactHolds.bytes, exactHolds.share * exact.residentBytes);
+}
+
+/** Kills a child that leads a process group, with all that it started. */
+export function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    if (process.platform === 'win32') child.kill('SIGKILL');
+    else process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It ended in this very moment.
+  }
 }

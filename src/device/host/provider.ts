@@ -1,8 +1,8 @@
+import { freemem, release, totalmem, type } from 'node:os';
 import { type Clock, systemClock } from '../../time/clock.js';
-import { machineRoots, type Roots } from '../roots.js';
+import { machineRoots, type Roots } from '../kernel-files.js';
 import type { Device, DeviceProvider } from '../types.js';
-import { LinuxHost } from './linux-host.js';
-import { otherHost } from './other-host.js';
+import { hostInfo, LinuxHost } from './linux-host.js';
 
 export interface HostOptions {
   readonly roots?: Roots;
@@ -28,5 +28,31 @@ export function hostProvider(options: HostOptions = {}): DeviceProvider {
     },
     fingerprint: () => Promise.resolve('host'),
     close() {},
+  };
+}
+
+/** The host on systems without /proc: what Node itself can tell. */
+function otherHost(): Device {
+  return {
+    info: hostInfo(`${type()} ${release()}`),
+    read() {
+      const totalBytes = totalmem();
+      const freeBytes = Math.min(freemem(), totalBytes);
+      return {
+        totalBytes,
+        usedBytes: totalBytes - freeBytes,
+        freeBytes,
+        utilizationPercent: 'unknown',
+        host: {
+          swapTotalBytes: 'unknown',
+          swapUsedBytes: 'unknown',
+          limitBytes: 'none',
+          limitedBy: 'ram',
+          pressureSomePercent: 'unknown',
+          pressureFullPercent: 'unknown',
+        },
+      };
+    },
+    processes: () => Promise.resolve('unknown'),
   };
 }

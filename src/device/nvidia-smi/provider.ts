@@ -1,10 +1,12 @@
+import { execFile } from 'node:child_process';
+import { accessSync, constants, statSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import { GpuNumbers } from '../gpu-numbers.js';
+import { machineRoots, type Roots } from '../kernel-files.js';
 import { nvidiaFiles } from '../nvml/nvidia-files.js';
-import { presentableName } from '../process-names.js';
-import { machineRoots, type Roots } from '../roots.js';
-import { sortProcesses } from '../sort-processes.js';
+import { presentableName, sortProcesses } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,
@@ -13,7 +15,59 @@ import {
   type MemoryReading,
   type ProcessReading,
 } from '../types.js';
-import { findNvidiaSmi, type ProgramAnswer, runNvidiaSmi } from './program.js';
+
+/** It answers within 30 ms on a healthy machine; a sick driver can hold it for minutes. */
+const timeLimitMs = 10_000;
+
+/** A row is some 120 bytes: this is room for ten thousand of them. */
+const outputLimitBytes = 2 * 1024 * 1024;
+
+/** How a run of the program ended; `exitCode` is undefined when it was stopped or never ran. */
+export interface ProgramAnswer {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number | undefined;
+}
+
+/** Where `nvidia-smi` lies on the PATH of `env`, and when it was last changed. */
+function findNvidiaSmi(
+  env: NodeJS.ProcessEnv,
+  platform: NodeJS.Platform,
+): { path: string; changedMs: number } | undefined {
+  const name = platform === 'win32' ? 'nvidia-smi.exe' : 'nvidia-smi';
+  for (const folder of (env['PATH'] ?? '').split(delimiter)) {
+    if (folder === '') continue;
+    const path = join(folder, name);
+    try {
+      accessSync(path, constants.X_OK);
+      const stats = statSync(path);
+      if (stats.isFile()) return { path, changedMs: stats.mtimeMs };
+    } catch {
+      // Not in this folder.
+    }
+  }
+  return undefined;
+}
+
+/** Runs it; never rejects, whatever the program does. */
+function runNvidiaSmi(
+  path: string,
+  args: readonly string[],
+  limitMs = timeLimitMs,
+): Promise<ProgramAnswer> {
+  return new Promise((resolve) => {
+    execFile(
+      path,
+      args,
+      { timeout: limitMs, killSignal: 'SIGKILL', maxBuffer: outputLimitBytes, windowsHide: true },
+      (error, stdout, stderr) => {
+        const code = error === null ? 0 : error.code;
+        const exitCode = typeof code === 'number' ? code : undefined;
+        resolve({ stdout, stderr, exitCode });
+      },
+    );
+  });
+}
 
 export interface NvidiaSmiOptions {
   /** Where PATH is looked up. */

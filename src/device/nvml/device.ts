@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Known } from '../../units/known.js';
-import { ProcessNames, visiblePids } from '../process-names.js';
-import { sortProcesses } from '../sort-processes.js';
+import { ProcessNames, sortProcesses, visiblePids } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,
@@ -9,10 +8,8 @@ import {
   type MemoryReading,
   type ProcessReading,
 } from '../types.js';
-import { describeNvmlCode, meansLost, nvmlCodes } from './codes.js';
-import { readBytes64 } from './layouts.js';
+import { describeNvmlCode, type MemoryCall, meansLost, nvmlCodes, readBytes64 } from './layouts.js';
 import type { NvmlFunction, NvmlLibrary, NvmlSymbol } from './library.js';
-import type { MemoryCall } from './memory-call.js';
 import {
   decodeProcessRecords,
   largestRecordBytes,

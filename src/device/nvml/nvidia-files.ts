@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { listKernelFolder, readKernelFile } from '../kernel-files.js';
-import type { Roots } from '../roots.js';
+import { listKernelFolder, type Roots, readKernelFile } from '../kernel-files.js';
 
 const nvidiaVendor = '0x10de';
 

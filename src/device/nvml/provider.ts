@@ -1,12 +1,17 @@
 import type { Known } from '../../units/known.js';
 import { GpuNumbers } from '../gpu-numbers.js';
-import { machineRoots, type Roots } from '../roots.js';
+import { machineRoots, type Roots } from '../kernel-files.js';
 import type { Device, DeviceProvider } from '../types.js';
-import { describeNvmlCode, meansLost, nvmlCodes } from './codes.js';
 import { NvmlDevice } from './device.js';
-import { readCString } from './layouts.js';
+import {
+  chooseMemoryCall,
+  describeNvmlCode,
+  type MemoryCall,
+  meansLost,
+  nvmlCodes,
+  readCString,
+} from './layouts.js';
 import { libraryCandidates, loadNvml, type NvmlLibrary, type NvmlSymbol } from './library.js';
-import { chooseMemoryCall, type MemoryCall } from './memory-call.js';
 import { drmCards, hasNvidiaCard, nvidiaFiles } from './nvidia-files.js';
 
 export interface NvmlOptions {

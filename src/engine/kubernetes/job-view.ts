@@ -4,8 +4,10 @@ import {
   type GpuSharing,
   hostRequest,
   kaiMemory,
+  type PodRequest,
   podRequest,
   type StatedHost,
+  sdkVariables,
   type Texts,
 } from './pod-request.js';
 import { asWritten, type Supervision, supervisedCommand } from './supervised-command.js';
@@ -255,7 +257,7 @@ export function jobManifest(order: ManifestOrder, id: string, style: ManifestSty
               name: containerName,
               image,
               command: supervisedCommand(order, style.supervision),
-              env: variablesOf(order, id, environment, limitBytes),
+              env: variablesOf(order, id, environment, request),
               resources: { requests: { ...hostRequest(order, style.host), ...limits }, limits },
             },
           ],
@@ -270,14 +272,14 @@ function variablesOf(
   order: ManifestOrder,
   id: string,
   environment: Texts,
-  limitBytes: number | 'none',
+  request: PodRequest,
 ): readonly { readonly name: string; readonly value: string }[] {
   const all = {
     ...environment,
     PLIMSOLL_JOB_ENGINE: 'kubernetes',
     PLIMSOLL_JOB_ID: id,
     PLIMSOLL_JOB_NAME: order.name,
-    ...(limitBytes !== 'none' && { PLIMSOLL_MEMORY_BYTES: String(limitBytes) }),
+    ...sdkVariables(order, request),
   };
   return Object.entries(all).map(([name, value]) => ({ name, value: asWritten(value) }));
 }

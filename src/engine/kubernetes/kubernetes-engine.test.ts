@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { kubernetesErrors } from '../../../test/support/kubernetes-schema.js';
-import { GiB } from '../../units/bytes.js';
+import { GiB, MiB } from '../../units/bytes.js';
 import type { ClusterOrder } from '../cluster.js';
 import { jobManifest, jobName, jobViews, type ManifestStyle } from './job-view.js';
 import { kubectlHere, kubectlStreamHere, readObjects } from './kubectl.js';
@@ -86,7 +86,7 @@ describe('a job of Kubernetes', () => {
       { name: 'PLIMSOLL_JOB_NAME', value: 'train.py' },
     ];
     expect(podOf({}, {})).toMatchObject({ restartPolicy: 'Never', env: variables });
-    const limit = { name: 'PLIMSOLL_MEMORY_BYTES', value: String(30 * GiB) };
+    const limit = { name: 'PLIMSOLL_MEMORY_BYTES', value: String(30 * GiB - 500 * MiB) };
     expect(podOf({}, { sharing: 'hami' }).env).toEqual([...variables, limit]);
   });
 

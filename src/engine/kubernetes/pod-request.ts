@@ -1,3 +1,4 @@
+import { assumedContext } from '../../estimate/cards/gpu-table.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { hostNeedBytes } from '../host-need.js';
@@ -21,8 +22,21 @@ export interface PodRequest {
   readonly annotations: Texts;
   readonly labels: Texts;
   readonly scheduler?: string;
-  /** What the SDK in the process keeps to; `none` where a whole GPU is its own. */
+  /** What the process may take; `none` where a whole GPU is its own. */
   readonly limitBytes: number | 'none';
+}
+
+/**
+ * What the SDK in a process keeps PyTorch to: its GPU is chosen later, so what a CUDA context usually
+ * takes is left beside it.
+ */
+export function sdkVariables(
+  { gpus }: Pick<PodNeed, 'gpus'>,
+  { limitBytes }: Pick<PodRequest, 'limitBytes'>,
+): Texts {
+  if (limitBytes === 'none') return {};
+  const contextBytes = gpus === 0 ? 0 : assumedContext.bytes;
+  return { PLIMSOLL_MEMORY_BYTES: String(Math.max(1, limitBytes - contextBytes)) };
 }
 
 /** Resources of Kubernetes by which memory of GPUs is asked for. */

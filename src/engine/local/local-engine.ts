@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { readKernelBytes } from '../../device/kernel-files.js';
-import { machineRoots } from '../../device/roots.js';
+import { machineRoots, readKernelBytes } from '../../device/kernel-files.js';
 import { readCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { runIdIn } from '../../run/processes/process-facts.js';

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { listKernelFolder } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { hasRoom } from '../../files/system-errors.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
 import {

@@ -8,6 +8,7 @@ import type { KeptOrder } from '../job-folder.js';
 /** What `plimsoll run` on a node is started with. */
 export interface SupervisedRun {
   readonly order: KeptOrder;
+  /** Without the CUDA context. */
   readonly limitBytes: number | 'none';
   readonly report: string;
   readonly home: string;
@@ -34,7 +35,7 @@ export async function superviseRun(run: SupervisedRun): Promise<number> {
     report,
     '--report',
     report.replace(/json$/, 'html'),
-    ...(limitBytes === 'none' ? [] : ['--memory', String(limitBytes)]),
+    ...(limitBytes === 'none' ? [] : ['--allocator-memory', String(limitBytes)]),
     ...(order.environmentChanges === undefined
       ? []
       : ['--env-changes', JSON.stringify(order.environmentChanges)]),

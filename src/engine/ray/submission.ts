@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { objectIn, textIn } from '../json-values.js';
-import { startedAgain } from '../node/started-again.js';
+import { startedAgain } from '../node/run-attempt.js';
 import { notRay, type RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';
 

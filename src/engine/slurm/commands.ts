@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { Failure } from '../../failure.js';
-import { maxDocumentBytes } from './values.js';
+import { maxDocumentBytes, silentController } from './values.js';
 
 /** Runs a command of Slurm and answers what it printed. */
 export type SlurmCommand = (
@@ -29,6 +29,10 @@ export function slurmCommands(
     });
 }
 
+/** As Slurm's commands say that nobody answers. */
+const isSilence =
+  /unable to contact slurm controller|socket timed out|zero bytes were transmitted|connection (refused|timed out)/i;
+
 function failureOf(command: string, error: Error, stderr: string): Failure {
   const code = 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') {
@@ -41,6 +45,9 @@ function failureOf(command: string, error: Error, stderr: string): Failure {
   }
   const lines = stderr.split('\n').map((line) => line.trim());
   const said = lines.findLast((line) => /error/i.test(line)) ?? lines.find((line) => line !== '');
+  if (said !== undefined && isSilence.test(said)) return silentController(command, said);
+  if ('killed' in error && error.killed === true)
+    return silentController(command, `nothing within ${timeoutMs / 1000} s`);
   return new Failure({
     kind: 'missing',
     code: 'slurm-refused',

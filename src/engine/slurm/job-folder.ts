@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 import { KiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';

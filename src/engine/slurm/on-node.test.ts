@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { wholeCluster } from '../job-failures.js';
 import { homeOfAttempt } from '../node/run-attempt.js';
 import type { SlurmJobFolder } from './job-folder.js';
 import { endForTests, jobInFolder } from './job-for-tests.js';
@@ -50,7 +51,13 @@ function startOf(start: string, jobs: readonly object[] = []): Promise<number> {
     start,
     environment,
     run: async () => JSON.stringify({ jobs }),
-    cluster: async () => ({ nodes: [], offers: [], defaultPartitions: [] }),
+    cluster: async () => ({
+      ...wholeCluster,
+      nodes: [],
+      offers: [],
+      defaultPartitions: [],
+      notes: [],
+    }),
     gpusHere: async () => 0,
     learn: () => 'unknown',
     notify: () => {},

@@ -7,8 +7,7 @@ import { heedSignals } from '../node/supervise-run.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder } from './job-folder.js';
 import { readJobs } from './job-states.js';
-import type { SlurmCluster } from './open-cluster.js';
-import { slurmRequest } from './request.js';
+import { requestIn, type SlurmCluster } from './open-cluster.js';
 import { attemptOf, submitAttempt, successor } from './submit-attempt.js';
 import { awaitTurn, isOver } from './turns.js';
 import { slurmDocument } from './values.js';
@@ -26,7 +25,8 @@ export interface NodeParts extends NodeEdges {
   /** As the script named this start; scripts of earlier versions do not. */
   readonly start: string | undefined;
   readonly run: SlurmCommand;
-  readonly cluster: () => Promise<SlurmCluster>;
+  /** What it has for a job with these options of sbatch. */
+  readonly cluster: (options: readonly string[]) => Promise<SlurmCluster>;
 }
 
 /**
@@ -64,8 +64,8 @@ export async function runOnNode(parts: NodeParts): Promise<number> {
     isOurs: () => isOurs(folder.key, slurmId, run),
     endWith: (end) => ({ ...end, slurmState: '', of: { slurmId, restart } }),
     async submitNext(next, bytes) {
-      const { offers, defaultPartitions } = await parts.cluster();
-      const request = slurmRequest({ bytes, gpus: order.gpus }, offers, defaultPartitions);
+      const cluster = await parts.cluster(order.sbatchOptions);
+      const request = requestIn(cluster, { bytes, gpus: order.gpus });
       const larger: SlurmAttempt = {
         schema: 1,
         number: next,

@@ -1,7 +1,7 @@
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { hostNeedBytes } from '../host-need.js';
-import { noSuchGpus, tooLarge } from '../job-failures.js';
+import { noSuchGpus, type Place, tooLarge, wholeCluster } from '../job-failures.js';
 import type { GpuOffer } from './gpu-types.js';
 import type { SlurmNodes } from './nodes.js';
 
@@ -47,11 +47,12 @@ export function slurmRequest(
   need: ClusterNeed,
   offers: readonly GpuOffer[],
   defaultPartitions: readonly string[],
+  place: Place = wholeCluster,
 ): SlurmRequest {
   const { bytes, gpus } = need;
   if (gpus === 0) return hostRequest(bytes);
   const counted = offers.filter(({ count }) => count >= gpus);
-  if (counted.length === 0) throw noSuchGpus(gpus, offers);
+  if (counted.length === 0) throw noSuchGpus(gpus, offers, place);
   if (!isKnown(bytes)) return wholeRequest(need, counted[0], counted, defaultPartitions);
   const shared =
     gpus === 1 ? cheapest(counted.filter((offer) => fitsShards(offer, bytes))) : undefined;
@@ -60,7 +61,7 @@ export function slurmRequest(
     counted.filter(({ capacityBytes }) => isKnown(capacityBytes) && capacityBytes >= bytes),
   );
   const unmeasured = counted.find(({ capacityBytes }) => !isKnown(capacityBytes));
-  if (whole === undefined && unmeasured === undefined) throw tooLarge(bytes, counted);
+  if (whole === undefined && unmeasured === undefined) throw tooLarge(bytes, counted, place);
   return wholeRequest(need, whole ?? unmeasured, counted, defaultPartitions);
 }
 

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { KiB } from '../../units/bytes.js';
@@ -28,8 +28,7 @@ import {
 } from './job-folder.js';
 import { readJobs, type SlurmJob } from './job-states.js';
 import { jobView, nameOf, type Standings, slurmJobOf } from './job-view.js';
-import { readCluster } from './open-cluster.js';
-import { slurmRequest } from './request.js';
+import { optionsOf, readCluster, requestIn, type SlurmCluster } from './open-cluster.js';
 import {
   isToBeRepeated,
   readController,
@@ -44,6 +43,8 @@ export interface SlurmEngineOptions {
   /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */
   readonly home: string;
   readonly run: SlurmCommand;
+  /** Of the person who submits. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** The command `plimsoll` as the nodes start it. */
   readonly plimsoll: readonly string[];
   readonly settings: SlurmSettings;
@@ -68,13 +69,15 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     order: SlurmOrder;
     attempt: SlurmAttempt;
   }> {
-    arrayTasks(order.options);
-    const cluster = await readCluster(run, options.settings, options.gpus);
-    const need = { bytes: order.needBytes, gpus: order.gpus };
-    const request = slurmRequest(need, cluster.offers, cluster.defaultPartitions);
+    const sbatchOptions = [...optionsOf(options.environment), ...order.options];
+    arrayTasks(sbatchOptions);
+    const request = requestIn(await clusterFor(sbatchOptions), {
+      bytes: order.needBytes,
+      gpus: order.gpus,
+    });
     const atMs = clock.epochMs();
     const folder = newJobFolder(home, atMs);
-    const { options: sbatchOptions, ...rest } = order;
+    const { options: _own, ...rest } = order;
     return {
       folder,
       order: {
@@ -94,6 +97,10 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
         submittedAt: new Date(atMs).toISOString(),
       },
     };
+  }
+
+  function clusterFor(sbatchOptions: readonly string[]): Promise<SlurmCluster> {
+    return readCluster(run, options.settings, options.gpus, sbatchOptions);
   }
 
   async function slurmJobs(): Promise<readonly SlurmJob[]> {
@@ -146,8 +153,8 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
       gpu: 'the SDK limits PyTorch to what the shards stand for',
       host: 'the supervisor on the node, and Slurm where the site limits memory',
     },
-    async devices(): Promise<readonly ClusterDevice[]> {
-      const { offers } = await readCluster(run, options.settings, options.gpus);
+    async devices(own = []): Promise<readonly ClusterDevice[]> {
+      const { offers } = await clusterFor([...optionsOf(options.environment), ...own]);
       return offers.flatMap(({ nodes, type, count, capacityBytes }) =>
         nodes.names.flatMap((node) =>
           Array.from({ length: count }, (_, index) => ({

@@ -1,7 +1,7 @@
 import { isKnown } from '../../units/known.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import type { Task } from '../job-folder.js';
-import { startedAgain } from '../node/started-again.js';
+import { startedAgain } from '../node/run-attempt.js';
 import { withoutArray } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
@@ -82,7 +82,9 @@ export async function submitAttempt(parts: AttemptParts, run: SlurmCommand): Pro
   if (written !== undefined) return written;
   let slurmId: string;
   try {
-    const answer = await run('sbatch', ['--parsable'], scriptOf(parts));
+    // Variables such as SBATCH_PARTITION would win over the same words in a script, and not over these.
+    const words = ['--parsable', ...parts.order.sbatchOptions, ...parts.options];
+    const answer = await run('sbatch', words, scriptOf(parts));
     slurmId = answer.trim().split(';')[0] ?? '';
   } catch (error) {
     // The controller may have taken it and died before it answered.

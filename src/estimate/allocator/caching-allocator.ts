@@ -1,8 +1,8 @@
 import { Failure } from '../../failure.js';
-import { type AddressSpace, addressSpaceFor } from './address-space.js';
-import type { AllocatorStats, OutOfMemory } from './answers.js';
+import type { Known } from '../../units/known.js';
 import { allocatedMark, awaitedMark, BlockTable, none, unmappedMark } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
+import { type AddressSpace, addressSpaceFor } from './driver-addresses.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeSet } from './free-set.js';
 import { Pools } from './pools.js';
@@ -402,4 +402,30 @@ function viewOne(table: BlockTable, pools: Pools, first: number): SegmentView {
 function stateOf(mark: number): BlockView['state'] {
   if (mark === allocatedMark) return 'allocated';
   return mark === unmappedMark ? 'unmapped' : 'free';
+}
+
+/** A request that could not be served, with the state it met after cached segments were released. */
+export interface OutOfMemory {
+  readonly kind: 'out-of-memory';
+  readonly askedBytes: number;
+  /** What the driver would have had to give. */
+  readonly segmentBytes: number;
+  /** What was left under the cap. */
+  readonly freeBytes: Known<number>;
+  readonly allocatedBytes: number;
+  readonly reservedBytes: number;
+}
+
+export interface AllocatorStats {
+  /** Live blocks as the allocator rounds them. */
+  readonly allocatedBytes: number;
+  /** Segments held from the driver. */
+  readonly reservedBytes: number;
+  readonly peakAllocatedBytes: number;
+  readonly peakReservedBytes: number;
+  /** Free parts of segments that are partly in use: cached, but impossible to give back. */
+  readonly inactiveSplitBytes: number;
+  readonly segments: number;
+  /** How often all cached segments had to be released before a request was served. */
+  readonly retries: number;
 }

@@ -1,7 +1,13 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
-import { DriverAddresses, type DriverHistory, type Sized, SizedList } from './driver-addresses.js';
+import {
+  addressSpaceFor,
+  DriverAddresses,
+  type DriverHistory,
+  type Sized,
+  SizedList,
+} from './driver-addresses.js';
 
 /** Takes (positive) and gives back (negative) ranges of so many MiB; says where the taken ones lie. */
 function placesOf(history: DriverHistory, steps: readonly number[]): number[] {
@@ -208,5 +214,15 @@ describe('SizedList', () => {
       }),
       { numRuns: 10 },
     );
+  });
+});
+
+describe('addressSpaceFor', () => {
+  it('goes one way when it is told to', () => {
+    const falling = addressSpaceFor('falling');
+    const rising = addressSpaceFor('rising');
+    const sizes = [20, 2, 40];
+    expect(sizes.map((bytes) => falling.take(bytes))).toEqual([-20, -22, -62]);
+    expect(sizes.map((bytes) => rising.take(bytes))).toEqual([0, 20, 22]);
   });
 });

@@ -1,6 +1,6 @@
-import type { AddressSpace } from './address-space.js';
 import { type BlockTable, none } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
+import type { AddressSpace } from './driver-addresses.js';
 import type { AllocatorParts, ExpandableSegments } from './expandable-segments.js';
 import type { FreeSet } from './free-set.js';
 import { defaultOwner, type Pool, type Pools } from './pools.js';

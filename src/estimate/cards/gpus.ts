@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import { checkArguments, list, string } from '../../units/arguments.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 import {
   assumedContext,
   type Gpu,
@@ -43,6 +43,19 @@ export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu
   if (only === undefined) throw unknownGpu(name, allGpus(configured));
   if (others.length > 0) throw ambiguousGpu(name, named);
   return only;
+}
+
+/**
+ * What a process takes of a card before it has anything there; of one that is not known, what is
+ * usual.
+ *
+ * @example
+ * contextBytesOf('NVIDIA H200'); // 794820608
+ */
+export function contextBytesOf(name: string, configured: readonly GpuEntry[] = []): number {
+  const [only, ...others] = gpusNamed(name, configured);
+  const context = others.length === 0 ? only?.context : undefined;
+  return (context ?? assumedContext).bytes;
 }
 
 /** All cards that a name may mean; one where it is a card's own. */

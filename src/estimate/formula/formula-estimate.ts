@@ -14,9 +14,16 @@ import { cacheBytes } from '../serving/kv-cache.js';
 import { calculated } from '../serving/parts.js';
 import type { Estimate, Workload } from '../types.js';
 import { callWording, type Wording } from '../wording.js';
-import { addSequence, checkQuantization, checkWorkload, refuse } from './checks.js';
+import {
+  addSequence,
+  checkQuantization,
+  checkWorkload,
+  orTraceInstead,
+  refuse,
+  traceInstead,
+  tracing,
+} from './checks.js';
 import { knownEstimate } from './known-estimate.js';
-import { orTraceInstead, traceInstead, tracing } from './no-formula.js';
 
 /**
  * What a workload needs, from the shapes of its model alone: no Python, no GPU. Every op of a known

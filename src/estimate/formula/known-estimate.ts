@@ -7,15 +7,13 @@ import type { Gpu } from '../cards/gpu-table.js';
 import { replay } from '../trace/event-replay.js';
 import { type EventStream, eventKind } from '../trace/event-stream.js';
 import type { Estimate, Optimizer, Part, Workload } from '../types.js';
-import { packingOf } from './checks.js';
+import { NoFormula, packingOf } from './checks.js';
 import type { Built } from './families/context.js';
 import { familyBuilds } from './families/registry.js';
-import { NoFormula } from './no-formula.js';
 import { columnSumScratch } from './ops/reduction.js';
 import { Net, type Packing, type Parameter } from './run/net.js';
 import { type Block, Recorder, tooLarge } from './run/recorder.js';
-import { Tape } from './run/tape.js';
-import { bytesIn, type Tensor } from './run/tensor.js';
+import { bytesIn, Tape, type Tensor } from './run/tape.js';
 
 /** Segments come in whole steps, and libraries load a little more than is known. */
 const missedBytes = 64 * MiB;

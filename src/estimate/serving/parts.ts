@@ -1,9 +1,9 @@
 import type { KnownModel } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
+import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../units/data-types.js';
 import { roundUp } from '../allocator/sizes.js';
 import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../quantization-bytes.js';
 import type { Estimate, PartBytes, Precision, QuantizationPreset } from '../types.js';
 
 /** The types that weights are loaded in to serve or to generate. */

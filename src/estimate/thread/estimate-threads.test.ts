@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { describeConfig } from '../../model/config/describe-config.js';
 import { findGpu } from '../cards/gpus.js';
 import type { EstimateTask } from '../estimate-work.js';
-import { NoFormula } from '../formula/no-formula.js';
+import { NoFormula } from '../formula/checks.js';
 import {
   answerOfError,
   type EstimateThreads,

@@ -1,14 +1,17 @@
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Failure, type FailureKind } from '../../failure.js';
-import type {
-  AnyAnswer,
-  AnyTask,
-  EstimateTask,
-  EstimateWork,
-  LeastCapacityTask,
-  ReadTask,
+import {
+  type AnyAnswer,
+  type AnyTask,
+  type EstimateTask,
+  type EstimateWork,
+  inThisThread,
+  type LeastCapacityTask,
+  type ReadTask,
 } from '../estimate-work.js';
-import { NoFormula } from '../formula/no-formula.js';
+import { NoFormula } from '../formula/checks.js';
 import type { LeastCapacity } from '../least-capacity.js';
 import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
@@ -250,4 +253,23 @@ function listen(signal: AbortSignal): Set<() => void> {
     { once: true },
   );
   return known;
+}
+
+/** Beside the command in the build; the sources, which tests run, have no program for a thread. */
+const program = new URL('./estimate-thread.js', import.meta.url);
+/** As many as a server answers at once; more would only share the same cores. */
+const maxThreads = 4;
+
+/**
+ * Threads for estimates, one core left for the process that started them; with `allCores` none, for
+ * those that only wait for the answer.
+ *
+ * @example
+ * const { work, close } = openEstimateWork();
+ */
+export function openEstimateWork({ allCores = false } = {}): EstimateThreads {
+  if (!existsSync(program)) return { work: inThisThread, close: () => Promise.resolve() };
+  const cores = availableParallelism();
+  const most = Math.max(1, Math.min(maxThreads, cores - 1));
+  return estimateThreads({ program, most, inPairs: allCores && cores > 1 });
 }

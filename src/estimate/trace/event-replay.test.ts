@@ -4,7 +4,7 @@ import { GiB, MiB } from '../../units/bytes.js';
 import { type CachingAllocator, createAllocator } from '../allocator/caching-allocator.js';
 import { replay } from './event-replay.js';
 import { type EventStream, EventStreamBuilder, eventKind } from './event-stream.js';
-import { recordedRuns } from './recorded-runs-for-tests.js';
+import { recordedRuns } from './traces-for-tests.js';
 
 /** Replays the first events of a stream by hand; gives each change of what is reserved. */
 function segmentsTaken(stream: EventStream, allocator: CachingAllocator, end: number): number[] {

@@ -1,6 +1,9 @@
 import { Failure } from '../../failure.js';
-import type { OutOfMemory } from '../allocator/answers.js';
-import { type CachingAllocator, createAllocator } from '../allocator/caching-allocator.js';
+import {
+  type CachingAllocator,
+  createAllocator,
+  type OutOfMemory,
+} from '../allocator/caching-allocator.js';
 import { type AllocatorSettings, defaultSettings } from '../allocator/settings.js';
 import { type EventStream, eventKind } from './event-stream.js';
 

@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import { callWording, type EstimateSetting, type Wording } from '../wording.js';
 import { signalOf, signalWords } from './crash-report.js';
 

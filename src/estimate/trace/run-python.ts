@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { delimiter, join } from 'node:path';
-import { killGroup } from '../../device/host/kill-group.js';
+import { killGroup } from '../../device/host/process-list.js';
 import { Failure } from '../../failure.js';
-import { packageFolder } from '../../files/package-folder.js';
+import { packageFolder } from '../../files/folders.js';
 import { onWorkLimit, secondsOf } from '../work-limit.js';
 import type { PythonEnd } from './python-failure.js';
 import { splitProgress } from './trace-progress.js';
@@ -28,6 +28,8 @@ export interface RunPythonOptions {
   readonly timeoutSeconds?: number | undefined;
   /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
   readonly onProgress?: ((text: string, share?: number) => void) | undefined;
+  /** What it reads from standard input; left out, that is empty. */
+  readonly input?: string | undefined;
   /** Gets what it writes to stderr, as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
 }
@@ -65,11 +67,13 @@ export function runPython(
     const child = spawn(file, words, {
       cwd: folder,
       env: { ...environment },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
       // A group of its own, so that what it started can be ended with it.
       detached: process.platform !== 'win32',
       windowsHide: true,
     });
+    // One that ends before it has read all of it says why on stderr.
+    child.stdin.on('error', () => undefined).end(options.input ?? '');
     let stdout = '';
     let stderr = '';
     let timedOut = false;

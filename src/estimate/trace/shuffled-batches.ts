@@ -1,5 +1,5 @@
 import { type EventStream, eventKind } from './event-stream.js';
-import { type Lives, livesOf } from './steps/lives.js';
+import { type Lives, livesOf } from './steps/repeated-steps.js';
 import { randomNumbers } from './unsure-kernels.js';
 
 /** Orders that are tried. Each is replayed, which takes up to a second. */

@@ -53,6 +53,17 @@ export interface Trace {
   readonly ended: boolean;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
+  /** What the program's answer depends on; left out where that is not all known. */
+  readonly files?: ProgramFiles | undefined;
+}
+
+/** Absolute paths of files and folders, by what a program did with them: it read, looked for or listed them. */
+export interface ProgramFiles {
+  readonly read: readonly string[];
+  readonly looked: readonly string[];
+  readonly listed: readonly string[];
+  /** Folders in which Python looks for modules. */
+  readonly modules: readonly string[];
 }
 
 /** The only version there is. */
@@ -171,6 +182,7 @@ class TraceReader {
       maybeMoreBytes = 0,
       ended,
       parallel,
+      files,
     } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
     return {
@@ -197,6 +209,7 @@ class TraceReader {
       maybeMoreBytes: this.#count(maybeMoreBytes),
       ended: ended === true,
       ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),
+      ...(isProgramFiles(files) && { files }),
     };
   }
 
@@ -368,6 +381,14 @@ class TraceReader {
   #text(value: unknown): string {
     return typeof value === 'string' ? value : this.#refuse('a text in it is none');
   }
+}
+
+/** Of a trace, or of what was kept of one. */
+export function isProgramFiles(value: unknown): value is ProgramFiles {
+  return ['read', 'looked', 'listed', 'modules'].every((kind) => {
+    const paths: unknown = Reflect.get(Object(value), kind);
+    return Array.isArray(paths) && paths.every((path) => typeof path === 'string');
+  });
 }
 
 function asObject(value: unknown): Record<string, unknown> | undefined {

@@ -4,12 +4,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
 import type { Estimate } from '../../estimate/types.js';
+import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
 import { FakeMachine } from './fake-engine-for-tests.js';
 import { openDaemon } from './open-daemon.js';
 import type { DaemonOptions } from './options.js';
+import type { ProgramJob } from './submission/program-need.js';
 
 let home: string;
 beforeEach(() => {
@@ -182,6 +184,184 @@ describe('jobs with a workload', () => {
     await clock.advance(200);
     expect(daemon.job(job.id)).toMatchObject({ state: 'succeeded', reason: why, degraded });
     expect(daemon.jobs({})[0]).toMatchObject({ reason: why, degraded });
+    await daemon.close();
+  });
+});
+
+/** Programs whose traces end when the test says so. */
+function tracing() {
+  const traces: {
+    readonly job: ProgramJob;
+    readonly signal: AbortSignal;
+    readonly end: (estimate: Estimate) => void;
+    readonly fail: (error: Error) => void;
+  }[] = [];
+  const estimateProgram: DaemonOptions['estimateProgram'] = (job, signal) =>
+    new Promise((resolve, reject) => {
+      traces.push({ job, signal, end: resolve, fail: reject });
+      const next = 'Run it again.';
+      const stopped = () =>
+        reject(new Failure({ kind: 'interrupted', code: 'interrupted', fact: 'Stopped.', next }));
+      if (signal.aborted) stopped();
+      else signal.addEventListener('abort', stopped, { once: true });
+    });
+  return { traces, estimateProgram };
+}
+
+const program = (name: string) => ({ command: ['python', `${name}.py`], cwd: '/' });
+/** One for which so much is reserved; a GiB of it is the context. */
+const reserving = (bytes: number): Estimate => ({
+  ...found,
+  peak: {
+    allocatedBytes: bytes - 2 * GiB,
+    reservedBytes: bytes - 2 * GiB,
+    deviceBytes: bytes - GiB,
+    leastCapacityBytes: bytes - GiB,
+  },
+  interval: { lowBytes: bytes - 2 * GiB, highBytes: bytes - GiB, confidence: 0.95 },
+});
+
+describe('jobs whose program is traced', () => {
+  it('are accepted at once, tell how far the trace is, and start when it has ended', async () => {
+    const { traces, estimateProgram } = tracing();
+    const { clock, daemon } = await estimating({ estimateProgram });
+    const accepted = await daemon.submit(program('train'));
+    const { id } = accepted;
+    expect(accepted).toMatchObject({
+      state: 'waiting',
+      need: { basis: 'unknown', whyDetails: { code: 'estimating' } },
+      waiting: {
+        why: 'Its memory is being estimated.',
+        whyDetails: { code: 'estimating', ahead: 0, doing: 'unknown', share: 'unknown' },
+        expectedStartAt: 'unknown',
+      },
+    });
+    await clock.advance(5);
+    expect(daemon.job(id).state).toBe('waiting');
+    traces[0]?.job.onProgress?.('The program builds its model', 0.25);
+    expect(daemon.jobs({})[0]?.waiting).toMatchObject({
+      why: 'Its memory is being estimated: the program builds its model (25 %).',
+      whyDetails: { doing: 'The program builds its model', share: 0.25 },
+    });
+    traces[0]?.end(reserving(20 * GiB));
+    await clock.advance(1);
+    expect(daemon.job(id)).toMatchObject({
+      state: 'running',
+      need: { bytes: 20 * GiB, basis: 'estimated', whyDetails: { traced: true } },
+    });
+    await daemon.close();
+  });
+
+  it('are traced one at a time for each owner, and none waits for the traces of another', async () => {
+    const { traces, estimateProgram } = tracing();
+    const { clock, daemon } = await estimating({ estimateProgram, estimatesAtOnce: 4 });
+    for (const name of ['a1', 'a2', 'a3']) await daemon.submit(program(name), { name: 'ada' });
+    // Of one owner, priority counts as in the queue.
+    await daemon.submit({ ...program('a4'), priority: 1 }, { name: 'ada' });
+    await daemon.submit(program('b1'), { name: 'bob' });
+    const traced = () => traces.map(({ job }) => job.command[1]);
+    await clock.advance(1);
+    expect(traced()).toEqual(['a1.py', 'b1.py']);
+    const why = (id: string) => daemon.job(id).waiting?.why;
+    expect(why('2')).toBe('Its memory will be estimated after 2 other jobs of its owner.');
+    expect(why('4')).toBe('Its memory will be estimated after 1 other job of its owner.');
+    traces[0]?.end(reserving(95 * GiB));
+    await clock.advance(1);
+    expect(daemon.job('1')).toMatchObject({
+      state: 'refused',
+      reasonDetails: { code: 'too-large' },
+    });
+    expect(daemon.counts()).toMatchObject({ refused: 1, waiting: 4 });
+    expect(traced()).toEqual(['a1.py', 'b1.py', 'a4.py']);
+    await daemon.close();
+  });
+
+  it('hold up no other job, and end with the job', async () => {
+    const { traces, estimateProgram } = tracing();
+    const { clock, daemon } = await estimating({ estimateProgram });
+    await daemon.submit(program('first'));
+    await daemon.submit(program('second'));
+    const stated = await daemon.submit({ command: ['true'], memoryBytes: 80 * GiB });
+    await clock.advance(1);
+    expect(daemon.job(stated.id).state).toBe('running');
+    expect((await daemon.cancel('1')).state).toBe('cancelled');
+    expect(traces[0]?.signal.aborted).toBe(true);
+    await clock.advance(1);
+    expect(traces.map(({ job }) => job.command[1])).toEqual(['first.py', 'second.py']);
+    expect(daemon.job('1').need.why).toBe('It is known once the program has been traced.');
+    await daemon.close();
+  });
+
+  it('are estimated by the next daemon, where this one ended before', async () => {
+    const { traces, estimateProgram } = tracing();
+    const first = await estimating({ estimateProgram });
+    const account = { uid: 7, gid: 7, name: 'ada', home: '/', shell: '/bin/sh' };
+    const request = { ...program('train'), env: { A: 'b' }, estimateTimeoutSeconds: 9 };
+    const { id } = await first.daemon.submit(request, { name: 'ada', account });
+    await first.clock.advance(1);
+    await first.daemon.close();
+    expect(traces[0]?.signal.aborted).toBe(true);
+    const { clock, daemon } = await estimating({ estimateProgram });
+    await clock.advance(1);
+    expect(daemon.job(id).waiting?.whyDetails.code).toBe('estimating');
+    expect(traces).toHaveLength(2);
+    const [before, again] = traces.map(({ job }) => ({ ...job, onProgress: undefined }));
+    expect(again).toEqual(before);
+    expect(again).toMatchObject({ account, timeoutSeconds: 9, variables: { A: 'b' } });
+    traces[1]?.end(reserving(20 * GiB));
+    await clock.advance(1);
+    expect(daemon.job(id)).toMatchObject({ state: 'running', need: { bytes: 20 * GiB } });
+    await daemon.close();
+  });
+
+  it('may wait as long as they said from the end of the trace on', async () => {
+    const { traces, estimateProgram } = tracing();
+    const { clock, daemon } = await estimating({ estimateProgram });
+    await daemon.submit({ command: ['true'], memoryBytes: 89 * GiB });
+    const { id, waiting } = await daemon.submit({ ...program('late'), timeoutSeconds: 5 });
+    expect(waiting?.expiresAt).toBe(null);
+    await clock.advance(60);
+    traces[0]?.end(reserving(20 * GiB));
+    await clock.advance(4);
+    expect(daemon.job(id)).toMatchObject({ state: 'waiting', need: { bytes: 20 * GiB } });
+    await clock.advance(3);
+    expect(daemon.job(id).state).toBe('expired');
+    await daemon.close();
+  });
+
+  it('need no trace any more once the same command was measured', async () => {
+    const { traces, estimateProgram } = tracing();
+    const { clock, daemon } = await estimating({ estimateProgram });
+    await daemon.submit(program('train'));
+    await clock.advance(1);
+    traces[0]?.end(reserving(20 * GiB));
+    await clock.advance(1);
+    const { id } = await daemon.submit(program('train'));
+    await clock.advance(1);
+    expect(traces).toHaveLength(2);
+    await clock.advance(200);
+    expect(traces[1]?.signal.aborted).toBe(true);
+    expect(daemon.job(id)).toMatchObject({ need: { basis: 'measured', runs: 1 } });
+    await daemon.close();
+  });
+
+  it('get a whole device where the trace fails, and are refused where that passes a quota', async () => {
+    const { traces, estimateProgram } = tracing();
+    const quotaOf = (owner: string) => (owner === 'ada' ? { maxMemoryBytes: 10 * GiB } : undefined);
+    const { clock, daemon } = await estimating({ estimateProgram, quotaOf });
+    await daemon.submit(program('own'));
+    await daemon.submit(program('hers'), { name: 'ada' });
+    await clock.advance(1);
+    for (const { fail } of traces) fail(new Error('It broke'));
+    await clock.advance(1);
+    expect(daemon.job('1')).toMatchObject({
+      state: 'running',
+      need: { basis: 'unknown', why: expect.stringContaining('The estimate failed: It broke.') },
+    });
+    expect(daemon.job('2')).toMatchObject({
+      state: 'refused',
+      reasonDetails: { code: 'over-quota' },
+    });
     await daemon.close();
   });
 });

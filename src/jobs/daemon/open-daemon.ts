@@ -2,8 +2,8 @@ import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
 import type { Discovery } from '../../device/discover.js';
 import { type SharedDiscovery, shareReadings } from '../../device/shared-device.js';
-import { assumedContext } from '../../estimate/cards/gpu-table.js';
-import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
+import { contextBytesOf, type GpuEntry } from '../../estimate/cards/gpus.js';
+import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { loadLibc } from '../../run/launch/libc.js';
 import { type Clock, systemClock } from '../../time/clock.js';
@@ -12,9 +12,10 @@ import type { Alert } from '../../watch/types.js';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
 import { beyondQuota, type QuotaOf } from '../quota.js';
+import { waitingReasonWords } from '../reasons/words.js';
 import { type JobStore, openJobStore } from '../store/job-store.js';
-import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
-import { type JobState, ownerName } from '../types.js';
+import type { EstimatedJob, JobFilter, NewJob, StoredJob } from '../store/records.js';
+import { type JobState, ownerName, type WaitingJob } from '../types.js';
 import { DeviceReadings, readDevice } from './devices/device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
 import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
@@ -22,8 +23,9 @@ import type { DaemonOptions } from './options.js';
 import { environmentForJobs } from './running/inherited-environment.js';
 import { JobFiles, makeJobFolders } from './running/job-files.js';
 import { Scheduler } from './scheduler.js';
+import { JobEstimates, type JobToEstimate } from './submission/job-estimates.js';
 import { checkRequest, withOneBatch, withServerChanges } from './submission/job-request.js';
-import { newJobOf } from './submission/submission.js';
+import { newJobOf, type SubmissionParts } from './submission/submission.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -167,19 +169,10 @@ function contextBytesOn(
   return (deviceId) => {
     const info = devices.find((device) => device.info.id === deviceId)?.info;
     if (info === undefined || info.kind === 'host') return 0;
-    const bytes = known.get(info.name) ?? contextOf(info.name, configured);
+    const bytes = known.get(info.name) ?? contextBytesOf(info.name, configured);
     known.set(info.name, bytes);
     return bytes;
   };
-}
-
-function contextOf(name: string, configured: readonly GpuEntry[] | undefined): number {
-  try {
-    return findGpu(name, configured).context.bytes;
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    return assumedContext.bytes;
-  }
 }
 
 /** Each may start a process that traces a model; who knows the machine says how many it bears. */
@@ -188,6 +181,8 @@ const queueEventSeconds = 0.5;
 /** All devices are read at the same tick: their samples come within this, and are told as one. */
 const devicesEventSeconds = 0.03;
 const firstOfQueue = 100;
+/** Between two tries to keep an estimate. */
+const storeAgainSeconds = 1;
 /** What a chart of a day has room for. */
 const keptAlerts = 500;
 
@@ -215,6 +210,7 @@ class JobDaemon implements Daemon {
   readonly #readings: DeviceReadings;
   readonly #closing: AbortController;
   readonly #publisher: Publisher;
+  readonly #estimates: JobEstimates;
   readonly #withLimit: ConcurrencyLimit;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #alerts: Alert[] = [];
@@ -241,17 +237,23 @@ class JobDaemon implements Daemon {
         return stored && this.#summary(stored);
       },
     });
+    this.#estimates = new JobEstimates({
+      isWanted: (id) => scheduler.queue.isEstimating(id),
+      estimate: (...asked) => this.#estimate(...asked),
+      onChange: () => this.#queueMoved(),
+    });
     scheduler.changed.listen(() => this.#changed());
     readings.alerted.listen((alert) => this.#sawAlert(alert));
     readings.sampled.listen(
       () => void this.#publisher.publishSoon(this.#devicesEvent, devicesEventSeconds),
     );
     this.#ticking = scheduler.tick();
+    for (const stored of store.estimating()) this.#estimates.add(toEstimate(stored));
   }
 
   async submit(request: JobRequest, by: Submitter = { name: ownerName }): Promise<JobView> {
     this.#requireOpen();
-    const { folder, estimate, plan, estimateProgram, variables, quotaOf } = this.#options;
+    const { folder, estimate, plan, estimateProgram, quotaOf } = this.#options;
     const asked = withServerChanges(withOneBatch(request), this.#options.environmentChanges);
     const submission = submissionOf(asked, by);
     const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
@@ -262,23 +264,19 @@ class JobDaemon implements Daemon {
     this.#scheduler.checkRoom(by.name);
     const nowMs = this.#scheduler.time.nowMs();
     const made = await newJobOf(asked, {
-      lines: this.#ledger.rooms(),
-      runsOf: (key) => this.#store.runsOf(key),
+      ...this.#parts(nowMs),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
       plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
-      // A trace runs the program: as the account that the job will run as.
-      estimateProgram:
-        estimateProgram &&
-        ((job, signal) =>
-          estimateProgram({ ...job, account: by.account }, signal, this.#withLimit)),
+      // A person waits for the answer: the program is traced after it.
+      estimateProgram: estimateProgram && 'later',
       signal: this.#closing.signal,
-      nowMs,
-      waitSeconds: variables?.waitTimeoutSeconds,
     });
     this.#requireOpen();
     const job = ownedJob({ ...made, submission }, by, quotaOf);
     // Sent again while the first one was being estimated.
-    return this.#view(known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs)));
+    const stored = known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs));
+    if (stored.estimating) this.#estimates.add(toEstimate(stored));
+    return this.#view(stored);
   }
 
   async cancel(id: string): Promise<JobView> {
@@ -377,6 +375,7 @@ class JobDaemon implements Daemon {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
     this.#options.engine.close();
+    await this.#estimates.close();
     await this.#readings.close();
     await this.#ticking;
     this.#scheduler.runner.saveAll();
@@ -393,6 +392,11 @@ class JobDaemon implements Daemon {
   /** Something about jobs changed: those who listen hear of it. */
   #changed(): void {
     this.#publisher.publishChanges();
+    this.#estimates.review();
+    this.#queueMoved();
+  }
+
+  #queueMoved(): void {
     void this.#publisher.publishSoon(this.#queueEvent, queueEventSeconds);
   }
 
@@ -403,15 +407,15 @@ class JobDaemon implements Daemon {
   });
 
   readonly #queueEvent = (): DaemonEvent => {
-    const waiting = this.#scheduler.queue.first(firstOfQueue).flatMap(({ id }) => {
-      const status = this.#waitingOf(id);
-      return status === null ? [] : [{ id, ...status }];
+    const waiting = this.#scheduler.queue.first(firstOfQueue).flatMap((job) => {
+      const status = this.#waitingOf(job);
+      return status === null ? [] : [{ id: job.id, ...status }];
     });
     return { type: 'queue', waiting, counts: this.counts() };
   };
 
   #summary(stored: StoredJob): JobSummary {
-    return jobSummary(stored, this.#waitingOf(stored.job.id));
+    return jobSummary(stored, this.#waitingOf(stored.job));
   }
 
   #view(stored: StoredJob): JobView {
@@ -420,12 +424,69 @@ class JobDaemon implements Daemon {
     const { folder } = this.#options;
     const logBytes = this.#files.logBytes(id);
     const facts = live && { usedBytes: live.usedBytes, currentAttempt: attemptNow(live) };
-    return jobView(stored, this.#waitingOf(id), facts, { logBytes, folder });
+    return jobView(stored, this.#waitingOf(stored.job), facts, { logBytes, folder });
   }
 
-  #waitingOf(id: string): JobView['waiting'] {
-    const { queue } = this.#scheduler;
-    return queue.waitingOf(id, () => this.#ledger.rooms(), this.#scheduler.time);
+  #waitingOf({ id, owner }: Pick<WaitingJob, 'id' | 'owner'>): JobView['waiting'] {
+    const { queue, time } = this.#scheduler;
+    const waiting = queue.waitingOf(id, () => this.#ledger.rooms(), time);
+    const progress = this.#estimates.progressOf(id, owner ?? ownerName);
+    if (waiting === null || progress === undefined) return waiting;
+    return { ...waiting, why: waitingReasonWords(progress), whyDetails: progress };
+  }
+
+  #parts(nowMs: number): Pick<SubmissionParts, 'lines' | 'runsOf' | 'nowMs' | 'waitSeconds'> {
+    return {
+      lines: this.#ledger.rooms(),
+      runsOf: (key) => this.#store.runsOf(key),
+      nowMs,
+      waitSeconds: this.#options.variables?.waitTimeoutSeconds,
+    };
+  }
+
+  /** The estimate of a job that was accepted without one. A store that cannot be used now is tried again. */
+  async #estimate(
+    id: string,
+    signal: AbortSignal,
+    onProgress: (doing: string, share?: number) => void,
+  ): Promise<void> {
+    let found: EstimatedJob | undefined;
+    while (!signal.aborted && this.#scheduler.queue.isEstimating(id)) {
+      try {
+        found ??= await this.#estimated(id, signal, onProgress);
+        if (!signal.aborted) this.#scheduler.estimated(id, found);
+      } catch {
+        await this.#clock.waitUntil(this.#clock.seconds() + storeAgainSeconds, signal);
+      }
+    }
+  }
+
+  async #estimated(
+    id: string,
+    signal: AbortSignal,
+    onProgress: (doing: string, share?: number) => void,
+  ): Promise<EstimatedJob> {
+    const { estimateProgram, quotaOf } = this.#options;
+    const stored = this.#scheduler.requireJob(id);
+    const { account } = stored.details;
+    const nowMs = this.#scheduler.time.nowMs();
+    const made = await newJobOf(requestOf(stored), {
+      ...this.#parts(nowMs),
+      estimate: undefined,
+      plan: undefined,
+      // A trace runs the program: as the account that the job will run as.
+      estimateProgram:
+        estimateProgram &&
+        ((job, ending) =>
+          traced(
+            estimateProgram({ ...job, account, onProgress }, ending, this.#withLimit),
+            ending,
+          )),
+      signal,
+    });
+    const job = ownedJob(made, { name: stored.job.owner, account }, quotaOf);
+    const { need, alone, refused, deadlineMs } = this.#waitingFromNow(job, nowMs);
+    return { need, alone, refused, deadlineMs, evidence: made.details.evidence };
   }
 
   /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
@@ -445,6 +506,27 @@ class JobDaemon implements Daemon {
   }
 }
 
+/** A trace that fails in a way of its own is one that failed, and no reason to try again. */
+async function traced(estimate: Promise<Estimate>, signal: AbortSignal): Promise<Estimate> {
+  try {
+    return await estimate;
+  } catch (error) {
+    const isKnown = error instanceof Failure && error.kind !== 'interrupted';
+    if (signal.aborted || isKnown) throw error;
+    throw new Failure({
+      kind: 'job',
+      code: 'estimate-failed',
+      fact: `The estimate failed: ${error instanceof Error ? error.message : String(error)}.`,
+      next: 'Give the memory (--memory 6GiB, or "memoryBytes").',
+      cause: error,
+    });
+  }
+}
+
+function toEstimate({ job: { id, owner }, turn }: StoredJob): JobToEstimate {
+  return { id, owner, turn };
+}
+
 /** The word is the sender's own: it never answers another user's job. */
 function submissionOf({ submission }: JobRequest, { name }: Submitter): string | undefined {
   return submission === undefined || name === ownerName ? submission : `${name}/${submission}`;
@@ -457,7 +539,10 @@ function ownedJob(
   quotaOf: QuotaOf | undefined,
 ): NewJob {
   const refused =
-    job.refused ?? beyondQuota(name, { ...job.need, alone: job.alone }, quotaOf?.(name));
+    job.refused ??
+    (job.estimating
+      ? undefined
+      : beyondQuota(name, { ...job.need, alone: job.alone }, quotaOf?.(name)));
   const details = account === undefined ? job.details : { ...job.details, account };
   return { ...job, owner: name, details, refused };
 }

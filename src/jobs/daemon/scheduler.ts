@@ -9,7 +9,7 @@ import { largestOffer } from '../fit-verdict.js';
 import type { Ledger } from '../ledger.js';
 import type { EndReason } from '../reasons/types.js';
 import type { JobStore } from '../store/job-store.js';
-import { type NewJob, type StoredJob, unknownJob } from '../store/records.js';
+import { type EstimatedJob, type NewJob, type StoredJob, unknownJob } from '../store/records.js';
 import { hasEnded, type JobState, ownerName, type Reservation, type WaitingJob } from '../types.js';
 import type { DaemonOptions } from './options.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
@@ -159,16 +159,31 @@ export class Scheduler {
       this.#options.files.giveId(id, this.#clock.epochMs());
     }
     this.counts[state]++;
-    if (state === 'waiting') {
-      const { turn, need, deadlineMs, workloadKey, alone } = stored;
-      const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
-      const { owner, priority } = stored.job;
-      const waiting = { id, owner, turn, priority, ...need, deadlineMs, workloadKey, alone };
-      this.queue.add({ ...waiting, expectedSeconds: seconds });
-      this.admitSoon();
-    }
+    if (state === 'waiting') this.#wait(stored);
     this.changed.emit();
     return stored;
+  }
+
+  /** A job that waited for its estimate has one: from now on it may start, unless it is refused. */
+  estimated(id: string, found: EstimatedJob): void {
+    const { state } = this.#store.estimated(id, found, this.#clock.epochMs()).job;
+    this.queue.remove(id);
+    if (state === 'waiting') this.#wait(this.requireJob(id));
+    else {
+      this.counts.waiting--;
+      this.counts[state]++;
+    }
+    this.changed.emit();
+    this.admitSoon();
+  }
+
+  #wait(stored: StoredJob): void {
+    const { turn, need, deadlineMs, workloadKey, alone, estimating } = stored;
+    const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
+    const { id, owner, priority } = stored.job;
+    const waiting = { id, owner, turn, priority, ...need, deadlineMs, workloadKey, alone };
+    this.queue.add({ ...waiting, estimating, expectedSeconds: seconds });
+    this.admitSoon();
   }
 
   cancel(id: string): void {
@@ -261,6 +276,8 @@ export class Scheduler {
     const { gpus } = before;
     const offerBytes = largestOffer(this.#options.ledger.rooms(), { gpus }) ?? reservation.bytes;
     const runs = this.#store.runsOf(workloadKey);
+    // Its estimate alone tells the others nothing.
+    if (runs.length === 0) return;
     const estimatedBytes = estimateOf(details.evidence);
     const facts = { gpus, statedBytes: undefined, estimatedBytes, runs, offerBytes };
     const { need, evidence, alone } = judgeNeed(facts);

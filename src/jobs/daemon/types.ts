@@ -1,7 +1,6 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
-import type { Account } from '../../run/account.js';
-import type { ClimbedRung, ProgressPoint, RunSettings } from '../../run/types.js';
+import type { Account, ClimbedRung, ProgressPoint, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
 import type { Basis } from '../basis.js';

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { GiB } from '../../units/bytes.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { outOfTime, readPackList, splitCommand } from './pack-list.js';
 
 describe('a list of jobs', () => {

@@ -60,6 +60,8 @@ export function needReasonWords(reason: NeedReason): string {
       const failure = traceFailure === null ? '' : ` It could not be traced: ${traceFailure}`;
       return `No estimate yet: it gets a whole device for its first run, which is measured.${failure}`;
     }
+    case 'estimating':
+      return 'It is known once the program has been traced.';
     case 'estimated': {
       const traced = reason.traced ? ' The program was traced before its first run.' : '';
       return `Estimated at ${formatBytes(reason.bytes)}; no run of it was measured yet.${traced}`;

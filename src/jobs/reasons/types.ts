@@ -58,6 +58,8 @@ export type NeedReason =
       /** Why a trace of the program failed; null where none was tried. */
       readonly traceFailure: string | null;
     }
+  /** Nothing yet: its program is to be traced. */
+  | { readonly code: 'estimating' }
   | {
       readonly code: 'estimated';
       readonly bytes: number;
@@ -122,8 +124,20 @@ export interface OveruseWarning {
   readonly graceSeconds: number | null;
 }
 
+/** The program of a job is being traced, or is to be. */
+export interface EstimatingReason {
+  readonly code: 'estimating';
+  /** Estimates of the same owner that come before. */
+  readonly ahead: number;
+  /** The work of the trace now, in words. */
+  readonly doing: Known<string>;
+  /** How far that is, from 0 to 1. */
+  readonly share: Known<number>;
+}
+
 /** Why a job waits. */
 export type WaitingReason =
+  | EstimatingReason
   | { readonly code: 'concurrency-limit'; readonly limit: number }
   | QuotaReason
   | { readonly code: 'device-not-read' }

@@ -4,6 +4,7 @@ import { isKnown } from '../../units/known.js';
 import { degradedSettingsWords } from '../degraded.js';
 import type {
   DegradedReason,
+  EstimatingReason,
   JobReason,
   OveruseWarning,
   ProgramEnd,
@@ -120,6 +121,8 @@ function times(n: number): string {
  */
 export function waitingReasonWords(reason: WaitingReason): string {
   switch (reason.code) {
+    case 'estimating':
+      return estimatingWords(reason);
     case 'concurrency-limit':
       return `The concurrent-job limit (${reason.limit}) is reached.`;
     case 'job-quota': {
@@ -146,6 +149,15 @@ export function waitingReasonWords(reason: WaitingReason): string {
     default:
       return reason satisfies never;
   }
+}
+
+function estimatingWords({ ahead, doing, share }: EstimatingReason): string {
+  if (ahead > 0) {
+    return `Its memory will be estimated after ${ahead} other ${ahead === 1 ? 'job' : 'jobs'} of its owner.`;
+  }
+  if (!isKnown(doing)) return 'Its memory is being estimated.';
+  const far = isKnown(share) ? ` (${Math.floor(share * 100)} %)` : '';
+  return `Its memory is being estimated: ${doing.charAt(0).toLowerCase()}${doing.slice(1)}${far}.`;
 }
 
 function memoryWords(

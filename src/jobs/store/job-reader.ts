@@ -95,11 +95,21 @@ export class JobReader {
       );
       return this.sql
         .all(
-          `SELECT sequence, owner, turn, priority, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
+          `SELECT sequence, owner, turn, priority, bytes, basis, gpus, deadline_ms, workload_key, alone,
+           estimating FROM job
          WHERE state = 'waiting' ORDER BY turn, sequence`,
         )
         .flatMap((row) => ifWhole(() => waitingJob(row, longest.get(row['workload_key']))));
     });
+  }
+
+  /** Those that wait for their estimates, in the order of their turns. */
+  estimating(): readonly StoredJob[] {
+    return this.sql.guard(() =>
+      this.sql
+        .all("SELECT * FROM job WHERE state = 'waiting' AND estimating = 1 ORDER BY turn, sequence")
+        .map((row) => storedJob(row, [])),
+    );
   }
 
   /** How many jobs are in each state. */

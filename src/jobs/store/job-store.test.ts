@@ -133,6 +133,7 @@ describe('the store of jobs', () => {
         deadlineMs: undefined,
         workloadKey: 'k',
         alone: false,
+        estimating: false,
       },
       expect.objectContaining({ id: '2', expectedSeconds: 90, deadlineMs: 9000 }),
     ]);

@@ -11,6 +11,7 @@ import {
   badChange,
   type ClockMark,
   type Ending,
+  type EstimatedJob,
   type JobEventType,
   type JobStart,
   type NeedEvidence,
@@ -62,8 +63,8 @@ export class JobStore extends JobReader {
       const reason = job.refused ?? null;
       const row = this.sql.one(
         `INSERT INTO job (submission, state, reason, name, command, priority, turn, submitted_ms,
-           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone, owner)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone, owner, estimating)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
         job.submission ?? null,
         state,
         JSON.stringify(reason),
@@ -81,9 +82,40 @@ export class JobStore extends JobReader {
         state === 'refused' ? nowMs : null,
         job.alone ? 1 : 0,
         job.owner,
+        job.estimating && state === 'waiting' ? 1 : null,
       );
       this.#journal(integer(row, 'sequence'), 'submitted', { state, reason }, nowMs);
       return storedJob(row, []);
+    });
+  }
+
+  /** The need of a job that waited for its estimate; refused, it ends. */
+  estimated(id: string, found: EstimatedJob, atMs: number): StoredJob {
+    return this.sql.change(() => {
+      const before = this.whole(this.row(id));
+      if (before.job.state !== 'waiting' || !before.estimating) {
+        throw badChange(before.job, 'an estimate');
+      }
+      const { need, alone, evidence, deadlineMs, refused } = found;
+      const state: JobState = refused === undefined ? 'waiting' : 'refused';
+      const reason = refused ?? null;
+      const row = this.sql.one(
+        `UPDATE job SET state = ?, reason = ?, bytes = ?, basis = ?, alone = ?, estimating = NULL,
+           deadline_ms = ?, ended_ms = ?, details = json_set(details, '$.evidence', json(?))
+         WHERE sequence = ? RETURNING *`,
+        state,
+        JSON.stringify(reason),
+        need.bytes,
+        need.basis,
+        alone ? 1 : 0,
+        deadlineMs ?? null,
+        refused === undefined ? null : atMs,
+        JSON.stringify(evidence),
+        id,
+      );
+      const type = refused === undefined ? 'note' : 'ended';
+      this.#journal(id, type, { state, reason }, atMs);
+      return this.whole(row);
     });
   }
 
@@ -199,7 +231,7 @@ export class JobStore extends JobReader {
   ): void {
     this.sql.change(() =>
       this.sql.run(
-        `UPDATE job SET bytes = ?, basis = ?, alone = 0,
+        `UPDATE job SET bytes = ?, basis = ?, alone = 0, estimating = NULL,
            details = json_set(details, '$.evidence', json(?))
          WHERE workload_key = ? AND state = 'waiting' AND basis <> 'stated'`,
         bytes,

@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
-import type { Account } from '../../run/account.js';
+import type { Account } from '../../run/types.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
 import type { DegradedReason, JobReason, NeedReason, RefusalReason } from '../reasons/types.js';
@@ -56,6 +56,8 @@ export interface NewJob {
   readonly deadlineMs?: number | undefined;
   /** Its need is unknown: it gets a whole device. */
   readonly alone?: boolean | undefined;
+  /** Its program is to be traced before it may start. */
+  readonly estimating?: boolean | undefined;
   /** Why it is refused at once; left out where it is not. */
   readonly refused?: RefusalReason | undefined;
   /**
@@ -64,6 +66,11 @@ export interface NewJob {
    */
   readonly submission?: string | undefined;
 }
+
+/** What the estimate of a job found. */
+export type EstimatedJob = Pick<NewJob, 'need' | 'alone' | 'deadlineMs' | 'refused'> & {
+  readonly evidence: NeedEvidence;
+};
 
 /** A job with all that is kept of it. */
 export interface StoredJob {
@@ -79,6 +86,8 @@ export interface StoredJob {
   /** The run that carries it out; named before it is launched, so that it can be found again. */
   readonly runId: string | undefined;
   readonly alone: boolean;
+  /** It waits for its estimate, or ended before it had one. */
+  readonly estimating: boolean;
   readonly ending: Ending | undefined;
 }
 
@@ -134,7 +143,7 @@ export function badChange({ id, state }: Job, wanted: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-change',
-    fact: `Job ${id} is ${state}: it cannot take ${wanted === 'an attempt' ? wanted : `the state "${wanted}"`}.`,
+    fact: `Job ${id} is ${state}: it cannot take ${wanted.startsWith('an ') ? wanted : `the state "${wanted}"`}.`,
     next: hasEnded(state) ? 'It has ended; submit it again.' : 'Look at it again first.',
   });
 }

@@ -73,6 +73,7 @@ function damagedJob(row: Row, column: string): StoredJob {
     endedMs: number('ended_ms'),
     runId: undefined,
     alone: false,
+    estimating: false,
     ending: undefined,
   };
 }
@@ -103,6 +104,7 @@ function wholeJob(row: Row, attempts: readonly Attempt[]): StoredJob {
     endedMs: optional(row, 'ended_ms', date),
     runId: row['run_id'] === null ? undefined : text(row, 'run_id'),
     alone: integer(row, 'alone') === 1,
+    estimating: row['estimating'] === 1,
     ending: row['ending'] === null ? undefined : checked(row, 'ending', isEnding),
   };
 }
@@ -120,6 +122,7 @@ export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
     expectedSeconds: typeof longestSeconds === 'number' ? longestSeconds : 'unknown',
     workloadKey: text(row, 'workload_key'),
     alone: integer(row, 'alone') === 1,
+    estimating: row['estimating'] === 1,
   };
 }
 

@@ -79,6 +79,10 @@ export const migrations: readonly string[] = [
       json_object('code', 'earlier-text', 'text', json_extract(details, '$.evidence.why')))
     WHERE CASE WHEN json_valid(details) THEN json_type(details, '$.evidence.why') = 'text' END;
   `,
+  // Null and 0: its need is known.
+  `
+  ALTER TABLE job ADD COLUMN estimating INTEGER;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -12,7 +12,7 @@ import {
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSyncInstance, SqliteModule } from '@photostructure/sqlite';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { codeOf } from '../../files/system-errors.js';
 import { applicationId, migrations, schemaVersion } from './schema.js';
 import { failureOf, storeFailure } from './store-failures.js';

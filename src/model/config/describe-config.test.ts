@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { failureOf, outcomeOf } from '../failure-for-tests.js';
+import { failureOf, outcomeOf } from '../files-for-tests.js';
 import { elementsOf } from '../parameter-list.js';
 import { families, type KnownModel } from '../types.js';
 import { describeConfig } from './describe-config.js';

@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import { failureOf, outcomeOf } from '../failure-for-tests.js';
-import { memorySource } from '../files-for-tests.js';
+import { failureOf, memorySource, outcomeOf } from '../files-for-tests.js';
 import { limits } from '../limits.js';
 import { readConfigValues, readModelConfig, withoutPythonNumbers } from './read-config.js';
 

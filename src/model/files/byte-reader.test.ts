@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { failureOf } from '../failure-for-tests.js';
+import { failureOf } from '../files-for-tests.js';
 import { ByteReader, type ByteSource } from './byte-reader.js';
 
 const fail = (what: string): Failure =>

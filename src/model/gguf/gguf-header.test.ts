@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { failureOf, outcomeOf } from '../failure-for-tests.js';
-import { gguf, ggufFile, memorySource } from '../files-for-tests.js';
+import { failureOf, gguf, ggufFile, memorySource, outcomeOf } from '../files-for-tests.js';
 import { limits } from '../limits.js';
 import type { Weights } from '../types.js';
 import { WeightTally } from '../weight-tally.js';

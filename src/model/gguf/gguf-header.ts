@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import { bytesOf, ggmlTypes } from '../../units/data-types.js';
 import { ByteReader, type ByteSource } from '../files/byte-reader.js';
-import { isLfsPointer } from '../files/lfs-pointer.js';
+import { isLfsPointer } from '../files/disk.js';
 import { limits } from '../limits.js';
 import { elementsOf } from '../parameter-list.js';
 import type { WeightTally } from '../weight-tally.js';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import { failureOf } from '../failure-for-tests.js';
-import { type GgufPart, type GgufParts, gguf, ggufFile } from '../files-for-tests.js';
+import { failureOf, type GgufPart, type GgufParts, gguf, ggufFile } from '../files-for-tests.js';
 import type { KnownModel, Model } from '../types.js';
 import { readGguf } from './read-gguf.js';
 

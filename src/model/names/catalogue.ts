@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { Failure } from '../../failure.js';
-import { packageFolder } from '../../files/package-folder.js';
-import { nearest } from '../../units/nearest.js';
+import { packageFolder } from '../../files/folders.js';
+import { nearest } from '../../units/words.js';
 import { type ConfigValues, isRecord } from '../config/config-fields.js';
 
 /** A published model: what its config says, and how many parameters its authors count. */
@@ -132,4 +132,21 @@ function plainKey(name: string): string {
   let last = words.length;
   while (last > 1 && variantWords.has((words[last - 1] ?? '').toLowerCase())) last -= 1;
   return nameKey(words.slice(0, last).join('-'));
+}
+
+/**
+ * The name of a model that was found by its name, from the folder in which its config lies; undefined
+ * for a folder of one's own. What is saved for a model goes by that name, as Python loads it by name.
+ *
+ * @example
+ * publishedName('/srv/plimsoll/models/hub/Qwen--Qwen2.5-7B', '/srv/plimsoll'); // 'Qwen/Qwen2.5-7B'
+ */
+export function publishedName(folder: string, home: string): string | undefined {
+  const cached = /[\\/]models--([^\\/]+)[\\/]snapshots[\\/][^\\/]+[\\/]?$/.exec(folder);
+  if (cached?.[1] !== undefined) return cached[1].replace('--', '/');
+  const [from, name, ...deeper] = relative(join(home, 'models'), folder).split(sep);
+  if ((from !== 'hub' && from !== 'catalogue') || name === undefined || deeper.length > 0) {
+    return undefined;
+  }
+  return name.replace('--', '/');
 }

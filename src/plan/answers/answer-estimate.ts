@@ -2,22 +2,21 @@ import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
 import type { Estimate } from '../../estimate/types.js';
-import type { Model } from '../../model/types.js';
-import { isKnown } from '../../units/known.js';
-import { choosePreset, type PresetChoice } from '../quantization/choose.js';
 import { closedWorkload } from './closed-workload.js';
 import { findSource, readModelOf, withOwnInput } from './find-source.js';
 import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
 import { parallelOf } from './read-parallel.js';
-import { checkRequest, type OpenWorkload, readWorkload } from './read-workload.js';
+import { checkRequest, readWorkload } from './read-workload.js';
+import {
+  type RecommendedQuantization,
+  recommendedQuantization,
+} from './recommended-quantization.js';
 import type { WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
 export interface PreparedEstimate extends EstimateRequest {
   /** Why it is this card, where none was named. */
   readonly notes: readonly string[];
-  /** How its weights are best held on this card; absent where its parameters are not known. */
-  readonly recommended?: RecommendedQuantization | undefined;
 }
 
 /** What an estimate is read against. */
@@ -70,16 +69,13 @@ export async function prepareEstimate(
     },
     gpu,
     method: read.method,
-    // It is a rule for one card.
-    recommended:
-      parallel === undefined ? recommendation(model, filled.workload, gpu, machine) : undefined,
     notes: [...found, ...filled.notes, ...notes],
   };
 }
 
 /** What the formula knows of savings costs nothing; traces take their time. */
 export async function makeEstimate(
-  { notes, recommended, ...request }: PreparedEstimate,
+  { notes, ...request }: PreparedEstimate,
   machine: AnswerMachine,
   traceSavings = false,
 ): Promise<EstimateDocument> {
@@ -89,32 +85,11 @@ export async function makeEstimate(
   const asked = basis === 'trace' || request.workload.parallel === undefined;
   const savings = asked ? await findSavings(request, found, machine, basis) : [];
   const answer = savings.length === 0 ? found : { ...found, savings };
+  const recommended = await recommendedQuantization(request, found, machine);
   return {
     ...answer,
     gpu: cardOfEstimate(request.gpu),
     ...(recommended !== undefined && { recommendedQuantization: recommended }),
     notes: [...notes, ...found.notes],
   };
-}
-
-/** The most precise way to hold the weights that fits a card. */
-type RecommendedQuantization = Pick<PresetChoice, 'preset' | 'training' | 'reason'>;
-
-/** Absent where the number of parameters is not known, or weights are packed already. */
-function recommendation(
-  model: Model | undefined,
-  { mode = 'train' }: OpenWorkload,
-  gpu: Gpu,
-  { hostBytes }: { readonly hostBytes: number },
-): RecommendedQuantization | undefined {
-  if (model === undefined || model.weights?.format === 'gguf') return undefined;
-  const { parameters } = model.description;
-  if (!isKnown(parameters)) return undefined;
-  const { preset, training, reason } = choosePreset({
-    parameters,
-    freeBytes: gpu.capacityBytes,
-    hostFreeBytes: hostBytes,
-    forTraining: mode === 'train',
-  });
-  return { preset, training, reason };
 }

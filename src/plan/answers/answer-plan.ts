@@ -94,10 +94,7 @@ export async function preparePlanWithin(
   { capacityBytes, mayChange }: PlanWithin,
   machine: AnswerMachine,
 ): Promise<PreparedPlan> {
-  const { gpu } = await chosenGpu(request.gpu, machine);
-  // The context is no part of what a plan shares out.
-  const memoryBytes = Math.max(1, capacityBytes - gpu.context.bytes);
-  return preparePlan({ ...request, memoryBytes }, machine, mayChange);
+  return preparePlan({ ...request, memoryBytes: capacityBytes }, machine, mayChange);
 }
 
 /** Everything that can be told to be wrong before anything takes its time. */
@@ -114,10 +111,12 @@ export async function preparePlan(
   if (checked.accumulation !== undefined) throw chosenByPlan(wording);
   const { source, notes: found } = await findSource(read.source, machine);
   const { gpu, isHere, notes } = await chosenGpu(named, machine);
-  const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
+  const { memoryBytes: memory, allocatorMemoryBytes: allocatorMemory } = checked;
+  const { gpus = 1, maxBatch = false, zero, offload } = checked;
   // Without a budget a card of this machine is planned for as if it was named.
-  const gpuNamed = named !== undefined || (memory === undefined && isHere);
-  const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
+  const isOpen = memory === undefined && allocatorMemory === undefined;
+  const gpuNamed = named !== undefined || (isOpen && isHere);
+  const limits = { memory, allocatorMemory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
   const planned = await planRequest({ source, workload, gpu }, limits, machine);
   return {
     source,

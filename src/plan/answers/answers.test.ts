@@ -5,7 +5,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
-import { GiB } from '../../units/bytes.js';
+import { formatBytes, GiB } from '../../units/bytes.js';
+import { sureBytes } from '../fit/fit.js';
 import { answerEstimate, prepareEstimate } from './answer-estimate.js';
 import { answerPlan } from './answer-plan.js';
 import { estimateAssumptions, knownNames, planAssumptions } from './assumptions.js';
@@ -51,6 +52,36 @@ describe('answerEstimate', () => {
     expect(answer.notes[0]).toBe('This is for gpu:0, which was found here.');
     const larger = await answerEstimate({ ...job, batch: 16 }, machine);
     expect(larger.peak.allocatedBytes).toBeGreaterThan(answer.peak.allocatedBytes);
+  });
+
+  it('recommends a quantization for the same batch and card, by the figures beside it', async () => {
+    const model = join(root, 'bench/truth/configs/llama-2-7b.json');
+    const asked = {
+      model,
+      mode: 'infer',
+      seq: 4096,
+      precision: 'bf16',
+      method: 'formula',
+    } as const;
+    const ask = (batch: number, more = {}) =>
+      answerEstimate({ ...asked, batch, gpu: '4090', ...more }, machine);
+    const small = await ask(1);
+    expect(small.recommendedQuantization).toEqual({
+      preset: 'fp16',
+      training: 'none',
+      reason: `It is the most precise preset: it needs ${formatBytes(small.peak.leastCapacityBytes)} of the 24.0 GiB of this card (estimated).`,
+    });
+    const larger = await ask(4);
+    const eight = larger.savings?.find(({ settings }) => settings.quantization === 'int8');
+    expect(larger.peak.leastCapacityBytes).toBeGreaterThan(24 * GiB);
+    expect(larger.recommendedQuantization?.preset).toBe('int8');
+    expect(larger.recommendedQuantization?.reason).toContain(
+      `it needs ${formatBytes(eight?.leastCapacityBytes ?? 0)} of the 24.0 GiB`,
+    );
+    const largest = (await ask(256)).recommendedQuantization;
+    expect(largest?.preset).toBe('none');
+    expect(largest?.reason).toContain('No preset makes this workload surely fit the 24.0 GiB');
+    expect(await ask(1, { quantization: 'int4' })).not.toHaveProperty('recommendedQuantization');
   });
 
   it('takes cards of the configuration, and null as left out', async () => {
@@ -159,10 +190,33 @@ describe('answerPlan', () => {
 
   it('plans for the card that is here, where neither memory nor a card is given', async () => {
     const { budget, notes } = await answerPlan(job, machine);
-    expect(budget.capacityBytes).toBe(15 * GiB);
+    expect(budget.memoryBytes).toBe(15 * GiB);
     expect(notes).toContain('This is for gpu:0, which was found here.');
     const more = await answerPlan({ ...job, memoryBytes: 40 * GiB }, machine);
     expect(more.budget.memoryBytes).toBe(40 * GiB);
+  });
+
+  it('counts the context into "memoryBytes", and not into "allocatorMemoryBytes"', async () => {
+    const asked = { ...job, batch: 64, method: 'formula' } as const;
+    const device = await answerPlan({ ...asked, memoryBytes: 8 * GiB }, withoutGpu);
+    const { contextBytes } = device.budget;
+    expect(contextBytes).toBeGreaterThan(256 * 1024 ** 2);
+    expect(device.budget).toEqual({
+      memoryBytes: 8 * GiB,
+      contextBytes,
+      allocatorMemoryBytes: 8 * GiB - contextBytes,
+    });
+    expect(sureBytes(device.estimate)).toBeLessThanOrEqual(8 * GiB);
+    const allocator = await answerPlan({ ...asked, allocatorMemoryBytes: 8 * GiB }, withoutGpu);
+    expect(allocator.budget).toMatchObject({
+      memoryBytes: 8 * GiB + contextBytes,
+      allocatorMemoryBytes: 8 * GiB,
+    });
+    expect(allocator.notes.join()).toContain("PyTorch's allocator may hold 8.0 GiB");
+    const same = { ...asked, memoryBytes: 8 * GiB + contextBytes };
+    expect((await answerPlan(same, withoutGpu)).settings).toEqual(allocator.settings);
+    const tiny = await answerPlan({ ...asked, memoryBytes: 64 * 1024 ** 2 }, withoutGpu);
+    expect([tiny.fits, tiny.budget.allocatorMemoryBytes]).toEqual([false, 0]);
   });
 
   it('says how to load weights that are rounded', async () => {
@@ -177,6 +231,11 @@ describe('answerPlan', () => {
     [{ ...job }, 'The memory budget is missing.'],
     [{ ...job, memoryBytes: '8GiB' }, '"memoryBytes" cannot be "8GiB".'],
     [{ ...job, memoryBytes: 0 }, '"memoryBytes" cannot be "0".'],
+    [{ ...job, allocatorMemoryBytes: 0 }, '"allocatorMemoryBytes" cannot be "0".'],
+    [
+      { ...job, memoryBytes: GiB, allocatorMemoryBytes: GiB },
+      'Both "memoryBytes" and "allocatorMemoryBytes" were given.',
+    ],
     [{ ...job, memoryBytes: GiB, zero: 4 }, '"zero" cannot be "4".'],
     [{ ...job, memoryBytes: GiB, offload: 'all' }, '"offload" cannot be "all".'],
     [{ ...job, memoryBytes: GiB, gpus: 2 ** 20 + 1 }, '1048577 GPUs are more than can be traced.'],

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../../files/make-folder.js';
+import type { Estimate } from '../../estimate/types.js';
+import { makeFolder, packageFolder } from '../../files/folders.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 
@@ -108,4 +109,41 @@ function removed(path: string): void {
   } catch {
     // Its folder is not one, or belongs to someone else.
   }
+}
+
+/** Whether it has all that is shown of an estimate; a file may have been edited. */
+export function isWholeEstimate(value: unknown): value is Estimate {
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- looked at field by field here
+    const { method, peak, interval, breakdown, notes } = value as Estimate;
+    const figures = [...Object.values(peak), interval.lowBytes, interval.highBytes];
+    return (
+      method === 'trace' &&
+      figures.length === 6 &&
+      figures.every((bytes) => Number.isSafeInteger(bytes)) &&
+      breakdown.every(({ bytes }) => Number.isSafeInteger(bytes)) &&
+      Array.isArray(notes)
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** Our own programs: a build or an update that keeps the version answers anew. */
+export function ownFiles(): readonly string[] {
+  return ['dist/cli', 'python/plimsoll'].flatMap((name) => {
+    const folder = join(packageFolder, name);
+    try {
+      const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+      return files
+        .filter((file) => /\.(js|py)$/.test(file))
+        .toSorted()
+        .map((file) => {
+          const { size, mtimeMs } = statSync(join(folder, file));
+          return `${name}/${file} ${size} ${mtimeMs}`;
+        });
+    } catch {
+      return [];
+    }
+  });
 }

@@ -50,12 +50,12 @@ function memoryOf(
       ? undefined
       : choosePreset({
           parameters: facts.parameters,
-          freeBytes: budget.capacityBytes,
+          freeBytes: budget.memoryBytes,
           hostFreeBytes: Math.max(hostTotalBytes, hostBytes),
           forTraining: wishes.mode === 'train',
           workingBytes: Math.max(0, estimate.peak.deviceBytes - weights),
         });
-  const whole = { gpuBytes: [budget.memoryBytes], hostBytes };
+  const whole = { gpuBytes: [budget.allocatorMemoryBytes], hostBytes };
   const { gpuBytes } = choice?.preset === preset ? choice.memory : whole;
   return { gpuBytes: Array.from({ length: settings.gpus }, () => gpuBytes[0] ?? 0), hostBytes };
 }

@@ -15,7 +15,10 @@ import { argsExample, type RequestWording } from './wording.js';
 
 /** What `plan` takes beside what describes the workload. */
 export interface PlanLimits {
+  /** Of the device, the CUDA context included. */
   readonly memory?: number | undefined;
+  /** Of the allocator alone. */
+  readonly allocatorMemory?: number | undefined;
   readonly gpuNamed: boolean;
   readonly maxBatch: boolean;
   readonly gpus: number;
@@ -24,14 +27,14 @@ export interface PlanLimits {
   readonly mayChange?: readonly ChangeableSetting[] | undefined;
 }
 
-type BudgetLimits = Pick<PlanLimits, 'memory' | 'gpuNamed'>;
+type BudgetLimits = Pick<PlanLimits, 'memory' | 'allocatorMemory' | 'gpuNamed'>;
 
 export interface PlanBudget {
-  /** What PyTorch's allocator may hold. */
+  /** What the device offers, the CUDA context included. */
   readonly memoryBytes: number;
   readonly contextBytes: number;
-  /** Both together: what the device loses. */
-  readonly capacityBytes: number;
+  /** What is left of it for PyTorch's allocator. */
+  readonly allocatorMemoryBytes: number;
 }
 
 export interface PlanRequest {
@@ -117,7 +120,7 @@ export async function planRequest(
       ...(mayChange && { mayChange }),
     },
     facts: {
-      capacityBytes: budget.capacityBytes,
+      capacityBytes: budget.memoryBytes,
       gpus,
       parameters: model && parametersOf(model),
       layers: layersOf(stacks),
@@ -142,13 +145,22 @@ function refuseBatch(given: boolean, wanted: boolean, wording: RequestWording): 
 }
 
 export function budgetOf(
-  { memory, gpuNamed }: BudgetLimits,
+  { memory, allocatorMemory, gpuNamed }: BudgetLimits,
   { capacityBytes, context }: Gpu,
   { name, example }: RequestWording,
 ): PlanBudget {
   const contextBytes = context.bytes;
-  const room = capacityBytes - contextBytes;
-  if (memory === undefined && !gpuNamed) {
+  if (memory !== undefined && allocatorMemory !== undefined) {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: `Both ${name('memoryBytes')} and ${name('allocatorMemoryBytes')} were given.`,
+      next: `Give one of them: ${name('memoryBytes')} has the CUDA context in it, ${name('allocatorMemoryBytes')} does not.`,
+      field: 'memoryBytes',
+    });
+  }
+  const stated = allocatorMemory === undefined ? memory : allocatorMemory + contextBytes;
+  if (stated === undefined && !gpuNamed) {
     throw new Failure({
       kind: 'input',
       code: 'bad-usage',
@@ -157,23 +169,29 @@ export function budgetOf(
       field: 'memoryBytes',
     });
   }
-  const memoryBytes = Math.min(memory ?? room, gpuNamed ? room : Number.POSITIVE_INFINITY);
-  return { memoryBytes, contextBytes, capacityBytes: memoryBytes + contextBytes };
+  const most = gpuNamed ? capacityBytes : Number.POSITIVE_INFINITY;
+  const memoryBytes = Math.min(stated ?? most, most);
+  const allocatorMemoryBytes = Math.max(0, memoryBytes - contextBytes);
+  return { memoryBytes, contextBytes, allocatorMemoryBytes };
 }
 
 export function budgetNote(
-  { memory, gpuNamed }: BudgetLimits,
-  { memoryBytes, contextBytes }: PlanBudget,
+  { allocatorMemory, gpuNamed }: BudgetLimits,
+  { memoryBytes, contextBytes, allocatorMemoryBytes }: PlanBudget,
   { name, capacityBytes }: Gpu,
   wording: RequestWording,
 ): string {
   const context = `${Math.round(contextBytes / MiB)} MiB`;
-  if (gpuNamed && memoryBytes !== memory) {
+  if (gpuNamed && memoryBytes === capacityBytes) {
     return `The ${name} has ${formatBytes(capacityBytes)}; its CUDA context takes about ${context} of them.`;
   }
-  const beside = `The ${formatBytes(memoryBytes)} are for PyTorch's allocator; the CUDA context takes about ${context} of the device beside them`;
-  if (gpuNamed) return `${beside}, which has ${formatBytes(capacityBytes)}.`;
-  return `${beside} (as on the ${name}). Name a card with ${wording.name('gpu')} to have it counted in.`;
+  const all = formatBytes(memoryBytes);
+  const parts =
+    allocatorMemory === undefined
+      ? `The CUDA context takes about ${context} of the ${all}`
+      : `PyTorch's allocator may hold ${formatBytes(allocatorMemoryBytes)}; with about ${context} for the CUDA context that is ${all} of the device`;
+  if (gpuNamed) return `${parts}. The ${name} has ${formatBytes(capacityBytes)}.`;
+  return `${parts} (as on the ${name}). Name a card with ${wording.name('gpu')} to have its own context counted.`;
 }
 
 function layersOf(stacks: readonly Stack[]): number | undefined {

@@ -9,7 +9,7 @@ import {
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { checkArguments, object } from '../../units/arguments.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 import { offloads, zeroStages } from '../fit/types.js';
 import {
   checkParallel,
@@ -67,7 +67,12 @@ const workloadFields = [
 ] as const satisfies readonly RequestField[];
 
 /** Only a plan takes these. */
-const planFields = ['memoryBytes', 'maxBatch', 'zero'] as const satisfies readonly RequestField[];
+const planFields = [
+  'memoryBytes',
+  'allocatorMemoryBytes',
+  'maxBatch',
+  'zero',
+] as const satisfies readonly RequestField[];
 
 /** A request with every value checked. */
 export type CheckedRequest = ReturnType<typeof checkRequest>;
@@ -117,6 +122,7 @@ export function checkRequest(
     gpu: read('gpu', readText),
     method: read('method', oneOf(estimateMethods)),
     memoryBytes: read('memoryBytes', readByteCount),
+    allocatorMemoryBytes: read('allocatorMemoryBytes', readByteCount),
     gpus: read('gpus', readGpus),
     maxBatch: read('maxBatch', readFlag),
     zero: read('zero', oneOf(zeroStages)),

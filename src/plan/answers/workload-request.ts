@@ -49,8 +49,10 @@ export interface WorkloadRequest {
 
 /** What `plimsoll plan` takes beside that; what is left out is open. */
 export interface PlanAnswerRequest extends WorkloadRequest {
-  /** What PyTorch's allocator may take; without it the card that is named decides. */
+  /** What the device offers, the CUDA context included; without it the card decides. */
   readonly memoryBytes?: number | undefined;
+  /** In its place: what PyTorch's allocator alone may hold. */
+  readonly allocatorMemoryBytes?: number | undefined;
   /** Keeps all settings, and answers the largest batch. */
   readonly maxBatch?: boolean | undefined;
   readonly zero?: number | undefined;

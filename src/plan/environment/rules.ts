@@ -1,7 +1,7 @@
 import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
 import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
-import { capitalized } from '../../units/sentence.js';
+import { capitalized } from '../../units/words.js';
 import type { EnvironmentContext, MemoryBudget } from './types.js';
 
 /** What a variable should be in one mode. */
@@ -284,7 +284,12 @@ export function memoryFraction(budget: MemoryBudget): number | undefined {
   if (memoryBytes >= capacityBytes) return undefined;
   const fraction = Math.floor(((memoryBytes - contextBytes) / capacityBytes) * 1e4) / 1e4;
   if (fraction > 0) return fraction;
-  throw new Failure({
+  throw memoryTooSmall(memoryBytes, contextBytes);
+}
+
+/** Nothing is left for the program. */
+export function memoryTooSmall(memoryBytes: number, contextBytes: number): Failure {
+  return new Failure({
     kind: 'input',
     code: 'memory-too-small',
     fact: `A budget of ${formatBytes(memoryBytes)} leaves nothing: the CUDA context alone takes about ${formatBytes(contextBytes)} (estimated).`,

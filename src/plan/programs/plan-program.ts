@@ -77,7 +77,7 @@ export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
   const { batch, flat, sameAs } = await batchByTraces({
     bytesOf,
     alike: (one, other) => tried.get(one)?.requests === tried.get(other)?.requests,
-    budgetBytes: budget.capacityBytes,
+    budgetBytes: budget.memoryBytes,
     choices,
   });
   const options = [...tried]
@@ -123,9 +123,9 @@ function optionOf(
   batch: number,
   accumulation: number,
   estimate: Estimate,
-  { capacityBytes }: PlanBudget,
+  { memoryBytes }: PlanBudget,
 ): ProgramOption {
-  const fit = fitOf(estimate, capacityBytes);
+  const fit = fitOf(estimate, memoryBytes);
   const { method, peak } = estimate;
   return {
     settings: programSettings(batch, accumulation),

@@ -1,5 +1,5 @@
-import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../estimate/quantization-bytes.js';
 import type { QuantizationPreset } from '../../estimate/types.js';
+import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../units/data-types.js';
 
 /** What can be trained: all parameters, or small adapters beside frozen weights. */
 export type TrainingMethod = 'full' | 'lora';

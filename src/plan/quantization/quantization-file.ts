@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { checkArguments, fileName, object, string } from '../../units/arguments.js';
 import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-quantization.js';

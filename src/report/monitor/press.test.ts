@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fakeRow } from '../state-for-tests.js';
 import { themeNames } from '../text/charts/themes.js';
 import { actionOf, keyBindings } from './keys.js';
 import { orderRows } from './order-rows.js';
 import { type MonitorInput, type PressContext, press } from './press.js';
-import { fakeRow } from './row-for-tests.js';
 import { firstInSight, type MonitorView, newView, noHits, type ScreenHits } from './view.js';
 
 const rows = [1, 2, 3, 4, 5].map((pid) => fakeRow({ pid }));

@@ -1,15 +1,16 @@
 import { themeNames } from '../text/charts/themes.js';
 import type { ProcessRow } from './build-rows.js';
 import { actionOf, type MonitorAction } from './keys.js';
-import type { Pressed } from './pressed.js';
 import { askForSignal } from './signals.js';
 import { type SortColumn, sortColumns, sortLetters } from './sort-columns.js';
 import {
+  type MonitorSignal,
   type MonitorView,
   monitorLayouts,
   moveSelection,
   type Prompt,
   type ScreenHits,
+  type SignalTarget,
   selectRow,
 } from './view.js';
 
@@ -270,4 +271,21 @@ function chooseSort(view: MonitorView, key: string): MonitorView {
   const { descends } = sortLetters[sort];
   // A capital letter asks for the other direction, as in nvitop.
   return { ...view, sort, descending: key === key.toLowerCase() ? descends : !descends };
+}
+
+/** What the machine has to do for it. */
+export type MonitorEffect =
+  | { readonly kind: 'quit' }
+  | { readonly kind: 'interrupt' }
+  | { readonly kind: 'suspend' }
+  | { readonly kind: 'mouse'; readonly on: boolean }
+  | {
+      readonly kind: 'signal';
+      readonly signal: MonitorSignal;
+      readonly targets: readonly SignalTarget[];
+    };
+
+export interface Pressed {
+  readonly view: MonitorView;
+  readonly effect?: MonitorEffect;
 }

@@ -2,10 +2,9 @@ import type { Advice } from '../../optimize/advice.js';
 import type { Optimization } from '../../optimize/document.js';
 import type { TrainingAnswer } from '../../optimize/training-answer.js';
 import { formatBytes } from '../../units/bytes.js';
-import { emblem } from '../html/emblem.js';
 import { estimateStyle, planStyle } from '../html/estimate-sections.js';
 import { html, Markup, unbroken } from '../html/markup.js';
-import { pageHead } from '../html/page-head.js';
+import { emblem, pageHead } from '../html/page-head.js';
 import { changeLines, headline, savingWords, trainingRows } from './text.js';
 
 /**

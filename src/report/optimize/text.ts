@@ -4,8 +4,7 @@ import type { TrainingAnswer } from '../../optimize/training-answer.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { paintLine, type Span, span, type TextStyle } from '../text/spans.js';
-import { cleanText } from '../text/text-width.js';
-import { noteLines, wrapText } from '../text/wrap-text.js';
+import { cleanText, noteLines, wrapText } from '../text/text-width.js';
 
 const indent = '   ';
 

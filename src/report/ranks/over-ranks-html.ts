@@ -3,10 +3,9 @@ import type { RankPoint } from '../../estimate/over-ranks.js';
 import type { Part, Workload } from '../../estimate/types.js';
 import { fitOf } from '../../plan/fit/fit.js';
 import { formatBytes } from '../../units/bytes.js';
-import { emblem } from '../html/emblem.js';
 import { estimateStyle } from '../html/estimate-sections.js';
 import { html, type Markup, unbroken } from '../html/markup.js';
-import { pageHead } from '../html/page-head.js';
+import { emblem, pageHead } from '../html/page-head.js';
 import { sourceWords, workloadFacts } from '../workload-words.js';
 import {
   betweenNote,

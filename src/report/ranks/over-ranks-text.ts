@@ -7,8 +7,7 @@ import { partLooks } from '../part-looks.js';
 import { merge } from '../text/charts/runs.js';
 import { cellOf } from '../text/estimate-text.js';
 import { paintLine, type Span, span, type TextStyle } from '../text/spans.js';
-import { cleanText } from '../text/text-width.js';
-import { noteLines, wrapText } from '../text/wrap-text.js';
+import { cleanText, noteLines, wrapText } from '../text/text-width.js';
 
 const fitPaints = { surely: 'green', tightly: 'yellow', no: 'red' } as const;
 const widestBar = 60;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
-import { overRanks, overRanksPage, rankPoint } from './over-ranks-for-tests.js';
+import { overRanks, overRanksPage, rankPoint } from '../estimate-for-tests.js';
 import { renderOverRanksHtml } from './over-ranks-html.js';
 import { overRanksText } from './over-ranks-text.js';
 

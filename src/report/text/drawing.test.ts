@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { memoryBar } from './charts/bar.js';
-import { overTime } from './charts/over-time.js';
 import { brailleChart } from './charts/replay-chart.js';
 import { resample, sparkRows } from './charts/sparkline.js';
+import { overTime } from './screen/device-area.js';
 import { paintLine, type Span, span, spansWidth, spread, type TextStyle } from './spans.js';
 
 const unicode: TextStyle = { colour: false, unicode: true };

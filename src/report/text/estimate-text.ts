@@ -17,8 +17,7 @@ import { partLooks } from '../part-looks.js';
 import { percentWords } from '../words.js';
 import { merge } from './charts/runs.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText, fitText } from './text-width.js';
-import { noteLines, wrapText } from './wrap-text.js';
+import { cleanText, fitText, noteLines, wrapText } from './text-width.js';
 
 export interface EstimateTextOptions {
   readonly gpu: EstimateGpu;

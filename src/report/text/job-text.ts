@@ -7,12 +7,11 @@ import { outOfMemoryWords, placesWords, settingsWords } from '../../run/words.js
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import { reachedWords } from '../progress-lines.js';
 import { count, percentOf, percentWords, utcWords } from '../words.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText, cutText, fitText, textWidth } from './text-width.js';
-import { wrapText } from './wrap-text.js';
+import { cleanText, cutText, fitText, textWidth, wrapText } from './text-width.js';
 
 /** Wide enough for the longest label below. */
 const labelWidth = 11;
@@ -250,8 +249,9 @@ function lastChange({ endedAt, startedAt, submittedAt }: JobSummary): number {
   return Date.parse(endedAt ?? startedAt ?? submittedAt);
 }
 
-function memoryOf({ reservation, need, gpus }: JobSummary): string {
+function memoryOf({ reservation, need, gpus, waiting }: JobSummary): string {
   const { bytes, basis } = reservation ?? need;
+  if (need.whyDetails?.code === 'estimating') return waiting === null ? '' : 'being estimated';
   const devices = reservation?.devices.length ?? Math.max(1, gpus);
   const times = devices > 1 ? `${devices} x ` : '';
   if (basis === 'unknown' && reservation === null) return `${times}a whole device`;
@@ -315,7 +315,8 @@ export function jobName({ id, name }: Pick<JobView, 'id' | 'name'>): string {
 export function jobStandsWords(job: JobView, nowMs: number): string {
   const degraded = job.degraded === null ? '' : ` ${job.degraded.why}`;
   if (job.state === 'waiting') {
-    const need = `${jobName(job)} waits for ${neededWords(job.need)}.`;
+    const isKnownYet = job.need.whyDetails?.code !== 'estimating';
+    const need = `${jobName(job)} waits${isKnownYet ? ` for ${neededWords(job.need)}` : ''}.`;
     return cleanText(`${need}${degraded} ${waitingWords(job, nowMs)}`);
   }
   if (job.state !== 'running') return jobEndWords(job);

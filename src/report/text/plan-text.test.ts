@@ -14,7 +14,7 @@ const options = {
 describe('planText', () => {
   it('tells whether it fits, what to set, what fills it, and what else there is', () => {
     expect(planText(plan, options)).toMatchInlineSnapshot(`
-      "It fits into 24.0 GiB and needs 20.0 GiB of it; 37 % slower per sample than the fastest settings
+      "It fits into 24.0 GiB and needs 20.7 GiB of it; 37 % slower per sample than the fastest settings
       without a limit.
 
       Set this:
@@ -35,9 +35,9 @@ describe('planText', () => {
 
       What else there is:
         fits  batch     needs    time  how
-        yes   8 x 4  15.0 GiB  0.91 x  bf16, adamw-fused (by formula)
+        yes   8 x 4  15.7 GiB  0.91 x  bf16, adamw-fused (by formula)
               gives up: weights and states of the optimizer in 16 bits
-        no       32  40.0 GiB  1.00 x  amp-bf16, adamw-fused
+        no       32  40.7 GiB  1.00 x  amp-bf16, adamw-fused
 
       - One way could not be estimated: <b>none</b>.
       - Estimated from a run on the meta device."
@@ -65,7 +65,7 @@ describe('planText', () => {
     const changed = { ...plan, concession: 'training', givesUp: [trained] } as const;
     const text = planText(changed, { ...options, columns: 60 });
     expect(text.split('\n').slice(0, 5).join(' ')).toContain(
-      `It does not fit into 24.0 GiB without a change to the training: ${trained}. With that it needs 20.0 GiB;`,
+      `It does not fit into 24.0 GiB without a change to the training: ${trained}. With that it needs 20.7 GiB;`,
     );
     expect(planText({ ...changed, surely: false }, options)).not.toMatch(/^It fits/);
   });
@@ -75,13 +75,13 @@ describe('planText', () => {
     const interval = { ...estimate.interval, highBytes: 26 * GiB };
     const tight = { ...plan, surely: false, estimate: { ...estimate, interval } };
     expect(planText(tight, { ...options, columns: 200 }).split('\n')[0]).toBe(
-      'It should fit into 24.0 GiB; it may lack up to 2.0 GiB by the upper end of its interval. It needs 20.0 GiB by the estimate.',
+      'It should fit into 24.0 GiB; it may lack up to 2.7 GiB by the upper end of its interval. It needs 20.7 GiB by the estimate.',
     );
   });
 
   it('says what is missing where nothing fits', () => {
     const [first = ''] = planText({ ...plan, fits: false, surely: false }, options).split('\n');
-    expect(first).toBe('Nothing fits into 24.0 GiB: what comes nearest needs 20.0 GiB.');
+    expect(first).toBe('Nothing fits into 24.0 GiB: what comes nearest needs 20.7 GiB.');
   });
 
   it('prints how to load quantized weights, uncut on a narrow terminal', () => {

@@ -2,11 +2,10 @@ import type { Plan, PlanOption } from '../../plan/fit/types.js';
 import type { ProgramPlan } from '../../plan/programs/plan-program.js';
 import { asPython, type FromPretrainedArguments } from '../../plan/quantization/bits-and-bytes.js';
 import { formatBytes } from '../../units/bytes.js';
-import { shellWords } from '../../units/shell-words.js';
+import { shellWords } from '../../units/words.js';
 import {
   batchWords,
   fitWords,
-  neededBytes,
   optionCells,
   optionHeads,
   othersHeading,
@@ -18,8 +17,7 @@ import {
 import { count } from '../words.js';
 import { partLine, phaseLines, stackedBar } from './estimate-text.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText } from './text-width.js';
-import { noteLines, wrapText } from './wrap-text.js';
+import { cleanText, noteLines, wrapText } from './text-width.js';
 
 export interface PlanTextOptions {
   readonly budget: PlanBudgetWords;
@@ -73,7 +71,7 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
     [span(`At the peak (estimated, by ${estimate.method}):`, 'bold')],
     [span('  '), ...stackedBar(estimate.breakdown, width, style)],
     ...estimate.breakdown.map((entry) => partLine(entry, estimate.peak.deviceBytes, style)),
-    ...otherLines(plan, budget),
+    ...otherLines(plan),
     ...(notes.length + estimate.notes.length > 0 ? [[]] : []),
   ];
   const drawn = lines.map((line) => paintLine(line, columns, style));
@@ -104,10 +102,10 @@ function snippetLines(snippet: PlanSnippet | undefined): string[] {
 /** Words stand to the left, figures to the right. */
 const isWords = [true, false, false, false, true] as const;
 
-function otherLines(plan: Plan, budget: PlanBudgetWords): Span[][] {
+function otherLines(plan: Plan): Span[][] {
   const { alternatives, estimate } = plan;
   if (alternatives.length === 0) return [];
-  const rows = alternatives.map((option) => optionCells(option, estimate, budget));
+  const rows = alternatives.map((option) => optionCells(option, estimate));
   const widths = optionHeads.map((head, at) =>
     Math.max(head.length, ...rows.map((cells) => cells[at]?.length ?? 0)),
   );
@@ -179,7 +177,7 @@ export function programPlanText(
   ].join('\n');
 }
 
-function triedLines({ alternatives, budget }: ProgramPlan): Span[][] {
+function triedLines({ alternatives }: ProgramPlan): Span[][] {
   if (alternatives.length === 0) return [];
   return [
     [],
@@ -188,7 +186,7 @@ function triedLines({ alternatives, budget }: ProgramPlan): Span[][] {
       const fits = fitWords(option);
       return [
         span(`  ${batchWords(option.settings).padEnd(12)}`),
-        span(formatBytes(neededBytes(option, budget)).padStart(10), 'bold'),
+        span(formatBytes(option.peak.leastCapacityBytes).padStart(10), 'bold'),
         span(`  ${answers[fits]}`, paints[fits]),
       ];
     }),

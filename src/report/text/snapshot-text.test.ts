@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { analyseSnapshot } from '../../snapshot/analyse.js';
-import { frames, madeSnapshot } from '../../snapshot/made-snapshot-for-tests.js';
-import { type RecordedName, recorded } from '../../snapshot/recorded-for-tests.js';
+import {
+  frames,
+  madeSnapshot,
+  type RecordedName,
+  recorded,
+} from '../../snapshot/made-snapshot-for-tests.js';
 import { againstText, snapshotText } from './snapshot-text.js';
 
 const options = { top: 3, columns: 100, style: { colour: false, unicode: true } };

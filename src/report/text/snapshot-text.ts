@@ -1,6 +1,5 @@
 import type { SnapshotAnalysis } from '../../snapshot/analyse.js';
-import { compareHolders, type Difference } from '../../snapshot/answer/compare.js';
-import { byModule } from '../../snapshot/answer/holders.js';
+import { byModule, compareHolders, type Difference } from '../../snapshot/answer/holders.js';
 import { recordingOf } from '../../snapshot/document.js';
 import type { DeviceSnapshot, Segment } from '../../snapshot/snapshot.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -10,8 +9,7 @@ import { originText, snapshotFindings } from '../snapshot-findings.js';
 import { count, percentWords } from '../words.js';
 import { merge } from './charts/runs.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText } from './text-width.js';
-import { wrapText } from './wrap-text.js';
+import { cleanText, wrapText } from './text-width.js';
 
 export interface SnapshotTextOptions {
   /** How many holders are listed. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GiB } from '../../units/bytes.js';
+import { GiB, MiB } from '../../units/bytes.js';
 import { fillCommand, placeholdersOf } from '../placeholders.js';
 import { type Ending, keptOptions, whatToType } from '../supervise.js';
 import type { Attempt } from '../types.js';
@@ -227,12 +227,19 @@ describe('what to type', () => {
 
   it('keeps what was said of memory and device', () => {
     const { settings } = attempt;
-    const options = keptOptions({ memoryBytes: 8 * GiB, pinnedDevice: true, settings });
+    const stated = { memoryBytes: 8 * GiB, contextBytes: MiB };
+    const options = keptOptions({ ...stated, pinnedDevice: true, settings });
     const command = train('-b', '8', '--name', 'a run');
     expect(whatToType({ ...ending, command, options })?.tryNext).toBe(
       "plimsoll run --adapt --memory 8GiB --device gpu:0 -- python train.py -b 8 --name 'a run'",
     );
-    expect(keptOptions({ memoryBytes: 1_000, pinnedDevice: false, settings })).toEqual([
+    const memory = keptOptions({ memoryBytes: 1_000, pinnedDevice: false, settings });
+    expect(memory).toEqual(['--allocator-memory', '1000']);
+    expect(whatToType({ ...ending, command, options, memory })?.words).toContain(
+      'plimsoll plan --allocator-memory 1000 --batch 8',
+    );
+    const onHost = { ...settings, device: 'host' };
+    expect(keptOptions({ memoryBytes: 1_000, pinnedDevice: false, settings: onHost })).toEqual([
       '--memory',
       '1000',
     ]);

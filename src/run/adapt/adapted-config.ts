@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';

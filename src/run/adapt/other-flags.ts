@@ -1,7 +1,6 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
-import { addedFlags, type OpenSetting } from './added-flags.js';
 import { type KnownFlags, knownFlags } from './known-flags.js';
 import {
   accumulationNames,
@@ -441,4 +440,41 @@ function firstOption(
     return { flag, value, words: isJoined ? [`${flag}=${placeholder}`] : [flag, placeholder] };
   }
   return undefined;
+}
+
+/** A setting that a command does not name, and the words that would set it. */
+export interface OpenSetting {
+  /** As it is typed: `--batch-size`, `trainer.batch_size`. */
+  readonly flag: string;
+  /** With a placeholder in the place of the number. */
+  readonly words: readonly string[];
+  readonly value: number;
+}
+
+/**
+ * A command with settings behind it that it has from elsewhere; those that it names itself stay where
+ * they are. Undefined where the batch is in neither.
+ *
+ * @example
+ * addedFlags(['python', 'train.py'], batch, undefined)?.command;
+ * // ['python', 'train.py', '--batch-size', '{batch_size}']
+ */
+function addedFlags(
+  command: readonly string[],
+  batch: OpenSetting | undefined,
+  accumulation: OpenSetting | undefined,
+): KnownFlags | undefined {
+  const own = knownFlags(command);
+  const flag = own?.batchFlag ?? batch?.flag;
+  const value = own?.batch ?? batch?.value;
+  if (flag === undefined || value === undefined) return undefined;
+  const words = own?.command ?? [...command, ...(batch?.words ?? [])];
+  const hasAccumulation = words.some((word) => word.includes('{accumulation}'));
+  const added = hasAccumulation ? undefined : accumulation;
+  return {
+    command: [...words, ...(added?.words ?? [])],
+    batchFlag: flag,
+    batch: value,
+    accumulation: added?.value ?? own?.accumulation ?? 1,
+  };
 }

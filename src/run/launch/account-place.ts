@@ -8,8 +8,8 @@ import type { StartAs } from '../../estimate/trace/run-python.js';
 import type { TracePlace } from '../../estimate/trace/trace-place.js';
 import { Failure } from '../../failure.js';
 import { GiB, MiB } from '../../units/bytes.js';
-import type { Account } from '../account.js';
 import { cgroupPids, limitOfProcesses, makeLimitCgroup, removeCgroup } from '../limit/cgroup.js';
+import type { Account } from '../types.js';
 import { accountEnvironment, becoming } from './become-order.js';
 
 /** A trace takes 1 to 2 GiB; a program may read its data before it trains. */

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import type { Account } from '../account.js';
+import type { Account } from '../types.js';
 
 /** What a supervisor that is root has run as another account. */
 export interface BecomeOrder {

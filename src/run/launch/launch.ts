@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync, read, statSync, writeSync } from 'node:fs';
 import { Failure } from '../../failure.js';
 import type { Known } from '../../units/known.js';
-import { lockLog } from '../log/log-lock.js';
+import { lockLog } from '../log/log-limit.js';
 import { drainerScript, keeperScript, shell, starterScript } from './keeper-scripts.js';
 import type { Ends, KernelPipes, Libc } from './libc.js';
 import type { OutputPlan, RawOutput } from './outputs.js';

@@ -5,8 +5,15 @@ import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB } from '../../units/bytes.js';
 import { enforceLimit } from '../open-attempt.js';
-import { cgroupPids, makeLimitCgroup, readCgroup, readOwnKills, removeCgroup } from './cgroup.js';
-import { killedByKernel, killedIn } from './kernel-log.js';
+import {
+  cgroupPids,
+  killedByKernel,
+  killedIn,
+  makeLimitCgroup,
+  readCgroup,
+  readOwnKills,
+  removeCgroup,
+} from './cgroup.js';
 
 /** A machine with cgroup version 2, whose kernel fills new folders as the real one does. */
 async function versionTwo(enabled: (folder: string) => boolean) {

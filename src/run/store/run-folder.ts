@@ -1,6 +1,6 @@
 import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { checkArguments, fileName, text } from '../../units/arguments.js';
 import { ownSocket, removeSocket, socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';

@@ -2,10 +2,9 @@ import { join } from 'node:path';
 import { readOwnDocument } from '../../files/own-file.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { MiB } from '../../units/bytes.js';
-import type { Account } from '../account.js';
 import type { AdaptedConfig } from '../adapt/adapted-config.js';
 import type { LogLimit } from '../log/log-limit.js';
-import type { RunSettings } from '../types.js';
+import type { Account, RunSettings } from '../types.js';
 
 /** What a run was asked to be; it does not change. */
 export interface RunPlan {
@@ -16,7 +15,10 @@ export interface RunPlan {
   readonly createdAt: string;
   /** What the first attempt is told. */
   readonly settings: RunSettings;
+  /** What it may take of its device, or of the host. */
   readonly memoryBytes: number | null;
+  /** What of that the CUDA context takes on its GPU; left out, `memoryBytes` is the allocator's. */
+  readonly contextBytes?: number | undefined;
   readonly maxAttempts: number;
   /** Whether the device was named, so that the program shall see no other. */
   readonly pinnedDevice: boolean;
@@ -37,6 +39,21 @@ export interface RunPlan {
   readonly config?: AdaptedConfig | undefined;
   /** What the program runs as; left out, what its supervisor is. */
   readonly account?: Account | undefined;
+}
+
+/**
+ * What is enforced on a device: on the host of all that the processes take, on a GPU of what PyTorch
+ * reserves beside the context.
+ *
+ * @example
+ * limitOn({ memoryBytes: 8 * GiB, contextBytes: GiB }, 'gpu:0'); // 7 GiB
+ */
+export function limitOn(
+  { memoryBytes, contextBytes = 0 }: Pick<RunPlan, 'memoryBytes' | 'contextBytes'>,
+  device: string,
+): number | undefined {
+  if (memoryBytes === null) return undefined;
+  return device === 'host' ? memoryBytes : Math.max(1, memoryBytes - contextBytes);
 }
 
 /** A command and an environment have some MiB at most; JSON writes a character in up to six bytes. */

@@ -1,7 +1,7 @@
 import { linkSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { listKernelFolder, listPids, readKernelFile } from '../../device/kernel-files.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 import { readProcess } from '../processes/process-table.js';
 import { readPlan } from './run-plan.js';

@@ -1,11 +1,11 @@
 import { z } from '@hono/zod-openapi';
 import { afterEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../http/limits.js';
 import type { ServerOptions } from '../open-server.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
-import { isProof } from './proof.js';
+import { isProof } from './token.js';
 
 const servers: TestServer[] = [];
 afterEach(async () => {

@@ -10,8 +10,8 @@ import {
 } from './identify.js';
 import { owner } from './identity.js';
 import type { Person } from './people.js';
-import { isProof, proofOf } from './proof.js';
 import { Sessions } from './sessions.js';
+import { isProof, proofOf } from './token.js';
 import { WrongTokens } from './wrong-tokens.js';
 
 const token = 'a-long-and-secret-token';

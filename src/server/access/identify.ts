@@ -4,9 +4,8 @@ import type { LocalPeople } from '../local/local-people.js';
 import type { PeerCredentials } from '../local/peer-credentials.js';
 import { type Identity, owner } from './identity.js';
 import type { People, Person } from './people.js';
-import { proofOf } from './proof.js';
 import type { Sessions } from './sessions.js';
-import { bearerToken } from './token.js';
+import { bearerToken, proofOf } from './token.js';
 import type { WrongTokens } from './wrong-tokens.js';
 
 /** Which clients are let in: without a gate no token is needed. */

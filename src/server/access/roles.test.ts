@@ -7,9 +7,9 @@ import { attemptForTests } from '../../report/job-for-tests.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
 import { readAudit } from './audit-log.js';
 import type { Role } from './identity.js';
-import { isProof } from './proof.js';
+import { isProof } from './token.js';
+import { hashOfToken, newUserToken, tokenId } from './users/user.js';
 import { openUserStore, type UserStore } from './users/user-store.js';
-import { hashOfToken, newUserToken, tokenId } from './users/user-token.js';
 
 const ownerToken = 'a-long-and-secret-token';
 let home: string;

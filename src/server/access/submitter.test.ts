@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Account } from '../../run/account.js';
+import type { Account } from '../../run/types.js';
 import { type Identity, owner } from './identity.js';
 import { readableFor, submitters } from './submitter.js';
 

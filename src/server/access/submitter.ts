@@ -3,7 +3,7 @@ import type { Submitter } from '../../jobs/daemon/types.js';
 import { ownerName } from '../../jobs/types.js';
 import { inCatalogue } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
-import type { Account } from '../../run/account.js';
+import type { Account } from '../../run/types.js';
 import type { SubmitterOf } from '../routes/job-routes.js';
 import type { Identity } from './identity.js';
 

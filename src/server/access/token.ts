@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Failure } from '../../failure.js';
 import { isLoopback } from './hosts.js';
 
@@ -56,4 +56,16 @@ export function checkToken(host: string, token: string | undefined): void {
       next: `Use ${leastTokenCharacters} or more: "openssl rand -hex 32" makes a good one.`,
     });
   }
+}
+
+/**
+ * Shows that a server knows the token without sending it: what it answers to `nonce`. A client asks
+ * for it before it sends a token or a job, since another program may have taken the port.
+ */
+export function proofOf(token: string, nonce: string): string {
+  return createHmac('sha256', token).update(`plimsoll server ${nonce}`).digest('base64url');
+}
+
+export function isProof(given: string, token: string, nonce: string): boolean {
+  return isSameSecret(given, proofOf(token, nonce));
 }

@@ -2,7 +2,6 @@ import { Failure } from '../../failure.js';
 import { documentVersion } from '../../files/document-version.js';
 import type { Answer } from '../routes/operation.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
-import { readable } from './readable.js';
 
 /** Every error of the server, for every request. */
 export interface ErrorBody {
@@ -75,4 +74,9 @@ export function answerToError(error: unknown): Answer {
     body: JSON.stringify(body),
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
   };
+}
+
+/** A text that somebody sent, for a place where a line break or an escape would mean something. */
+export function readable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, ' ');
 }

@@ -6,8 +6,14 @@ import { createFakeDaemon, type FakeDaemon } from '../fake-daemon-for-tests.js';
 import { serverLimits } from '../http/limits.js';
 import { jobSummaryExample } from '../routes/examples.js';
 import { parseEvents } from '../server-for-tests.js';
-import type { EventBytes } from './event-bytes.js';
-import { EventHub, EventStream, KeptChanges, type LatestKind, Outbox } from './event-hub.js';
+import {
+  type EventBytes,
+  EventHub,
+  EventStream,
+  KeptChanges,
+  type LatestKind,
+  Outbox,
+} from './event-hub.js';
 
 function sink() {
   const got: EventBytes[] = [];

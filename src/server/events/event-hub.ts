@@ -3,13 +3,6 @@ import type { Clock } from '../../time/clock.js';
 import { hasOutput, withoutOutput } from '../access/permissions.js';
 import { tooManyStreams } from '../errors/refusals.js';
 import { serverLimits } from '../http/limits.js';
-import {
-  type EventBytes,
-  encodeEvent,
-  encodeGreeting,
-  encodeReset,
-  heartbeat,
-} from './event-bytes.js';
 
 /** Whom a stream is for. */
 export interface StreamClient {
@@ -352,3 +345,28 @@ export class KeptChanges {
     return made;
   }
 }
+
+/** An event as it goes over the wire: made once, sent to all. */
+export type EventBytes = Buffer<ArrayBuffer>;
+
+/** JSON has no line breaks of its own, so one `data:` line holds it. */
+function encodeEvent(event: DaemonEvent): EventBytes {
+  const id = event.type === 'job' ? `id: ${event.id}\n` : '';
+  return Buffer.from(`event: ${event.type}\n${id}data: ${JSON.stringify(event)}\n\n`);
+}
+
+/** Older changes are no longer kept: fetch all anew; what follows goes on from `last`. */
+function encodeReset(last: number): EventBytes {
+  return Buffer.from(`event: reset\nid: ${last}\ndata: {"type":"reset","last":${last}}\n\n`);
+}
+
+/**
+ * The first words. An id without data moves where a client resumes and is no event for it: one that
+ * loses us before any job changed still misses nothing.
+ */
+function encodeGreeting(last: number): EventBytes {
+  return Buffer.from(`retry: ${serverLimits.retryMilliseconds}\nid: ${last}\n\n`);
+}
+
+/** A comment: clients pass over it, and the way stays open. */
+const heartbeat: EventBytes = Buffer.from(':\n\n');

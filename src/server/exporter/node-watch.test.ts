@@ -5,7 +5,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { metricsOn } from '../../../test/deploy/metric-names.js';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import { root } from '../../../test/support/project-files.js';
 import type { Discovery } from '../../device/discover.js';
 import type { Device, ProcessReading } from '../../device/types.js';

@@ -1,6 +1,6 @@
 import type { Discovery } from '../../device/discover.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { loadLineOf } from '../../device/load-line.js';
-import { machineRoots } from '../../device/roots.js';
 import type { Device, ProcessReading } from '../../device/types.js';
 import type { ProcessJob } from '../../run/processes/job-of.js';
 import {

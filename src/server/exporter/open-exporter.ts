@@ -7,10 +7,9 @@ import { openOutputFile } from '../../files/output-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import type { DeviceState } from '../../watch/types.js';
 import { isLoopback, isOwnHost, readHost } from '../access/hosts.js';
-import { Exchanges, stopParsingWhenClosed } from '../http/exchanges.js';
+import { Exchanges, securityHeaders, stopParsingWhenClosed } from '../http/exchanges.js';
 import { serverLimits } from '../http/limits.js';
 import { closeServers, listen } from '../http/listen.js';
-import { securityHeaders } from '../http/security-headers.js';
 import { StrangerConnections } from '../http/stranger-connections.js';
 import { type NodeWatch, openNodeWatch } from './node-watch.js';
 

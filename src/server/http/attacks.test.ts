@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import {
   errorOf,
   openEvents,

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
 import { serverLimits } from './limits.js';
-import { whenAnswered } from './when-answered.js';
 
 /** A request and its answer, as far as it tells who waits for whom. */
 interface Exchange {
@@ -99,3 +98,56 @@ export function stopParsingWhenClosed(socket: Socket): void {
     socket.destroyed ? stop : Reflect.apply(onIncoming, parser, request),
   );
 }
+
+const waiting = new WeakMap<Socket, Set<() => void>>();
+
+/**
+ * Calls `done` once the answer is sent whole, cut off, or its connection is closed. An answer that is
+ * queued behind another one on its connection (pipelining) emits no `close` of its own when the
+ * connection ends, so the connection is followed, too.
+ */
+export function whenAnswered(
+  { socket }: Pick<IncomingMessage, 'socket'>,
+  outgoing: Pick<ServerResponse, 'once' | 'off'>,
+  done: () => void,
+): void {
+  const ofConnection = waiting.get(socket) ?? follow(socket);
+  const finish = (): void => {
+    if (!ofConnection.delete(finish)) return;
+    outgoing.off('close', finish);
+    done();
+  };
+  ofConnection.add(finish);
+  if (socket.destroyed) finish();
+  else outgoing.once('close', finish);
+}
+
+function follow(socket: Socket): Set<() => void> {
+  const ofConnection = new Set<() => void>();
+  waiting.set(socket, ofConnection);
+  socket.once('close', () => {
+    for (const finish of ofConnection) finish();
+  });
+  return ofConnection;
+}
+
+/**
+ * On pages that are made of what a job left: they carry their own style and script, and may hold words
+ * of the program. A sandbox keeps them apart from the dashboard: they have no cookie and can ask the
+ * server for nothing.
+ */
+export const pageOfJobHeaders: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+};
+
+/** On every answer. The page loads nothing from elsewhere, and no other site may put it into a frame. */
+export const securityHeaders: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+};

@@ -25,9 +25,8 @@ import {
   shown,
   slowRequest,
 } from '../errors/refusals.js';
-import { Exchanges, stopParsingWhenClosed, waitsForClient } from './exchanges.js';
+import { Exchanges, securityHeaders, stopParsingWhenClosed, waitsForClient } from './exchanges.js';
 import { serverLimits } from './limits.js';
-import { securityHeaders } from './security-headers.js';
 import type { StrangerConnections } from './stranger-connections.js';
 
 export interface ListenerOptions {

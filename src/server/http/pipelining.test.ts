@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import { openRaw, startTestServer, type TestServer } from '../server-for-tests.js';
 import { serverLimits } from './limits.js';
 

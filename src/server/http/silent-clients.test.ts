@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { afterEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../../test/support/eventually.js';
+import { eventually } from '../../../test/support/made-once.js';
 import { openRaw, rawRequest } from '../server-for-tests.js';
 import { waitsForClient } from './exchanges.js';
 import { createHttpServer } from './http-listener.js';

@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { allowedWords, type SchemaNode } from '../../config/schema-node.js';
 import { Failure } from '../../failure.js';
-import { nearest } from '../../units/nearest.js';
+import { nearest } from '../../units/words.js';
 
 /** How the parts of a request are named to people, and the codes of what is wrong with them. */
 export interface InputPart {

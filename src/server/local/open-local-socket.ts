@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { Failure } from '../../failure.js';
-import { makeFolder, makeOpenFolder } from '../../files/make-folder.js';
+import { makeFolder, makeOpenFolder } from '../../files/folders.js';
 import { serverLimits } from '../http/limits.js';
 import { type ReadPeer, rememberPeer } from './peer-credentials.js';
 

@@ -1,4 +1,4 @@
-import { readable } from '../errors/readable.js';
+import { readable } from '../errors/error-body.js';
 
 /** One figure; a label without a value is left out. */
 export interface MetricSample {

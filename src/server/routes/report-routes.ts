@@ -5,7 +5,7 @@ import type { JobState } from '../../jobs/types.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import type { Outcome, RunReport } from '../../run/types.js';
 import { requireOwn } from '../access/permissions.js';
-import { pageOfJobHeaders } from '../http/security-headers.js';
+import { pageOfJobHeaders } from '../http/exchanges.js';
 import { noBody, nothing } from './answers.js';
 import { jobIdParams } from './job-routes.js';
 import { type Answer, type Operation, operation } from './operation.js';

@@ -77,6 +77,7 @@ export const needReasonSchema = z
   .discriminatedUnion('code', [
     z.object({ code: z.literal('stated'), bytes, runs: z.int(), maxPeakBytes: known(bytes) }),
     z.object({ code: z.literal('no-estimate'), traceFailure: z.string().nullable() }),
+    z.object({ code: z.literal('estimating') }),
     z.object({ code: z.literal('estimated'), bytes, traced: z.boolean() }),
     z.object({
       code: z.literal('measured'),
@@ -108,6 +109,12 @@ const orderReasonSchema = z
 /** As `WaitingReason` has it. */
 export const waitingReasonSchema = z
   .discriminatedUnion('code', [
+    z.object({
+      code: z.literal('estimating'),
+      ahead: z.int(),
+      doing: z.string(),
+      share: known(z.number()),
+    }),
     z.object({ code: z.literal('concurrency-limit'), limit: z.int() }),
     z.object({ code: z.literal('job-quota'), owner, maxJobs: z.int(), runningJobs: z.int() }),
     z.object({

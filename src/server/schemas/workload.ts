@@ -110,7 +110,10 @@ export const planRequestSchema = z
   .strictObject({
     ...workloadFields,
     memoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
-      description: "What PyTorch's allocator may take of each GPU.",
+      description: 'What each GPU offers, the CUDA context included.',
+    }),
+    allocatorMemoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+      description: "In its place: what PyTorch's allocator alone may hold of each GPU.",
     }),
     zero: z.literal(zeroStages).optional().openapi({ description: 'Stage of ZeRO over the GPUs.' }),
     maxBatch: z.boolean().optional().openapi({

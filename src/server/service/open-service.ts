@@ -6,13 +6,12 @@ import { alertSinks } from '../../config/alert-sinks.js';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
-import { machineRoots } from '../../device/roots.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { localEngine } from '../../engine/local/local-engine.js';
 import { readAllocation, withinAllocation } from '../../engine/slurm/allocation.js';
-import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
+import { openEstimateWork } from '../../estimate/thread/estimate-threads.js';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
-import { packageFolder } from '../../files/package-folder.js';
+import { makeFolder, packageFolder } from '../../files/folders.js';
 import { askFleet } from '../../fleet/ask-fleet.js';
 import { openPrometheus, type Prometheus, type PrometheusAddress } from '../../fleet/prometheus.js';
 import type { Fleet } from '../../fleet/types.js';
@@ -25,8 +24,8 @@ import type { PlacementPolicy } from '../../jobs/placement.js';
 import type { QuotaOf } from '../../jobs/quota.js';
 import { ownerName } from '../../jobs/types.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
-import type { Account } from '../../run/account.js';
 import { accountEnvironment } from '../../run/launch/become-order.js';
+import type { Account } from '../../run/types.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { checkArguments, fileName, number, object, string } from '../../units/arguments.js';
 import { quotaOf } from '../access/people.js';
@@ -87,8 +86,8 @@ export const webFolder = join(packageFolder, 'dist/web');
 const serviceRules = {
   home: fileName,
   settings: object,
-  host: text,
-  port: whole(0),
+  host: string,
+  port: number,
   environment: object,
 };
 

@@ -10,7 +10,7 @@ import { gpt2TraceFile } from '../../estimate/trace/traces-for-tests.js';
 import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
-import { serveAnswers } from './serve-answers.js';
+import { type ServeAnswers, serveAnswers } from './serve-answers.js';
 
 let folder: string;
 let config: string;
@@ -45,7 +45,8 @@ function answering(script = writeTrace) {
     close() {},
   };
   const environment = { PATH: process.env['PATH'] };
-  const make = () => serveAnswers(defaultSettings, discovery, { environment, folder }, python);
+  const place = { environment, folder, home: join(folder, 'home'), version: '1' };
+  const make = () => serveAnswers(defaultSettings, discovery, place, python);
   return { answers: make(), make, devices };
 }
 
@@ -165,19 +166,24 @@ describe('plans of a server', () => {
     expect(await make().plan(asked, never)).toEqual(first);
   });
 
-  it('traces a program once, until one of its files or arguments changes', async () => {
+  it('traces a program once, for the next server, too, and again with other arguments', async () => {
+    const files = { read: [], looked: [], listed: [], modules: [] };
     const trace = [
       '{"plimsoll":"trace","version":1,"torch":"2.11.0","workload":{"program":["train.py"]}}',
       '["s",0,""]',
       '["m","phase:building"]',
       '["a",1,104857600,0,0,"w"]',
-      '{"end":true,"parameters":1,"parameterBytes":4,"notes":[]}',
+      JSON.stringify({ end: true, parameters: 1, parameterBytes: 4, notes: [], files }),
     ].join('\n');
     const find = 'for word; do [ "$last" = --output ] && output=$word; last=$word; done';
-    const { answers } = answering(`${find}\ncat > "$output" <<'END'\n${trace}\nEND`);
-    writeFileSync(join(folder, 'train.py'), 'epochs = 1');
-    const ask = (...words: string[]) =>
-      answers.program(
+    const state = `[ "$last" = --state ] && { echo '{"state":"1"}'; exit; }`;
+    const noted = `echo traced >> '${folder}/traces'`;
+    const { answers, make } = answering(
+      `${find}\n${state}\n${noted}\ncat > "$output" <<'END'\n${trace}\nEND`,
+    );
+    const traces = () => readFileSync(join(folder, 'traces'), 'utf8').trim().split('\n').length;
+    const ask = (server: ServeAnswers, ...words: string[]) =>
+      server.program(
         {
           command: [join(folder, 'python'), 'train.py', ...words],
           folder,
@@ -186,14 +192,11 @@ describe('plans of a server', () => {
         },
         never,
       );
-    const first = await ask();
+    const first = await ask(answers);
     expect(first.peak.reservedBytes).toBe(104857600);
-    expect(await ask()).toEqual(first);
-    expect(starts()).toBe(1);
-    await ask('--epochs', '2');
-    expect(starts()).toBe(2);
-    writeFileSync(join(folder, 'train.py'), 'epochs = 2');
-    await ask();
-    expect(starts()).toBe(3);
+    expect(await ask(make())).toEqual(first);
+    expect(traces()).toBe(1);
+    await ask(answers, '--epochs', '2');
+    expect(traces()).toBe(2);
   });
 });

@@ -1,20 +1,17 @@
 import { totalmem } from 'node:os';
+import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
 import { gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
-import { estimateProgram } from '../../estimate/program-estimate.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
-import {
-  answerKey,
-  type ProgramAsked,
-  programKey,
-} from '../../jobs/daemon/estimates/answer-key.js';
+import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
 import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
+import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
-import { type ConcurrencyLimit, limitConcurrency } from '../../jobs/daemon/limit-concurrency.js';
+import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import {
   answerPlan,
@@ -29,14 +26,15 @@ import {
   knownNames,
   planAssumptions,
 } from '../../plan/answers/assumptions.js';
+import { KeptAnswers } from '../../plan/answers/kept-answers.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { answerServing } from '../../plan/answers/serving/answer-serving.js';
 import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { fieldWording, formWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
-import type { Account } from '../../run/account.js';
 import { accountPlace } from '../../run/launch/account-place.js';
+import type { Account } from '../../run/types.js';
 import type { Answers, AnswerWords } from '../routes/answers.js';
 
 /**
@@ -65,11 +63,7 @@ export interface ServeAnswers extends Answers {
   ): Promise<Plan>;
   /** What a program needs, traced in its own Python, folder and environment. */
   program(
-    asked: ProgramAsked & {
-      readonly timeoutSeconds: number;
-      /** Whom it is traced as; left out, as who the server is. */
-      readonly account?: Account | undefined;
-    },
+    asked: ProgramAsked,
     signal: AbortSignal,
     withLimit?: ConcurrencyLimit,
   ): Promise<Estimate>;
@@ -77,16 +71,31 @@ export interface ServeAnswers extends Answers {
   close(): void;
 }
 
+/** A program as it would be started. */
+export interface ProgramAsked {
+  readonly command: readonly string[];
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly timeoutSeconds: number;
+  /** Whom it is traced as; left out, as who the server is. */
+  readonly account?: Account | undefined;
+  /** Told what its trace does, and how far it is, 0 to 1, where that is known. */
+  readonly onProgress?: ((text: string, share?: number) => void) | undefined;
+}
+
 /** Where Python is looked for, and files that a request names. */
 export interface AnswerPlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
+  /** Where estimates of programs are kept. */
+  readonly home: string;
+  readonly version: string;
 }
 
 export function serveAnswers(
   settings: Settings,
   discovery: Discovery,
-  { environment, folder }: AnswerPlace,
+  { environment, folder, home, version }: AnswerPlace,
   python: string | undefined,
   work?: EstimateWork,
 ): ServeAnswers {
@@ -107,35 +116,20 @@ export function serveAnswers(
   const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
-  const programs = rememberedAnswers<Estimate>(() => true);
-  // One at a time for each, so that none keeps the others from their turns.
-  const turns = new Map<number, ConcurrencyLimit>();
-  const turnOf = ({ uid }: Account) => {
-    const turn = turns.get(uid) ?? limitConcurrency(1);
-    turns.set(uid, turn);
-    return turn;
-  };
+  const kept = new KeptAnswers(join(home, 'answers'));
   return {
     close: () => warm.close(),
-    program: async ({ timeoutSeconds, account, ...asked }, signal, withLimit = atOnce) => {
+    program: async ({ command, account, ...asked }, signal, withLimit = atOnce) => {
       const { gpu } = await chosenGpu(undefined, machine);
-      const make = (ending: AbortSignal) =>
-        withLimit(() =>
-          estimateProgram(
-            { command: asked.command, gpu },
-            {
-              ...asked,
-              signal: ending,
-              timeoutSeconds,
-              work,
-              wording: fieldWording,
-              openPlace: account && (() => accountPlace(account)),
-            },
-          ),
-        );
-      // Of another account nothing is kept: the key would take reading its files, and no other may have the answer.
-      if (account !== undefined) return turnOf(account)(() => make(signal));
-      return programs({ key: () => programKey(asked, gpu), make }, signal);
+      const openPlace = account && (() => accountPlace(account));
+      // No account gets the answer of another.
+      const owner = account && `uid ${account.uid}`;
+      const { estimate } = await keptProgram(
+        { command, gpu },
+        { ...asked, signal, work, wording: fieldWording, openPlace },
+        { kept, version, owner, withLimit },
+      );
+      return estimate;
     },
     estimate: (request, signal, words = 'request', withLimit = atOnce) => {
       const speaker = speaking(words);

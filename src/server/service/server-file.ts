@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 
 /** Where a server that is root listens for the accounts of its machine. */

@@ -15,10 +15,9 @@ import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import { errorAnswer, internalError } from '../errors/error-body.js';
 import { unknownRoute, wrongMethod } from '../errors/refusals.js';
-import { Exchanges, stopParsingWhenClosed } from '../http/exchanges.js';
+import { Exchanges, securityHeaders, stopParsingWhenClosed } from '../http/exchanges.js';
 import { serverLimits } from '../http/limits.js';
 import { closeServers, listen } from '../http/listen.js';
-import { securityHeaders } from '../http/security-headers.js';
 import { StrangerConnections } from '../http/stranger-connections.js';
 import { IncomingBytes, readJson } from '../input/read-body.js';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
-import { madeSnapshot } from '../made-snapshot-for-tests.js';
-import { recorded, recordedNames } from '../recorded-for-tests.js';
+import { madeSnapshot, recorded, recordedNames } from '../made-snapshot-for-tests.js';
 import type { DeviceSnapshot, Snapshot } from '../snapshot.js';
 import { segmentLives } from './held-segments.js';
 import { before, never } from './lives.js';

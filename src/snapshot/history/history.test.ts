@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { madeSnapshot } from '../made-snapshot-for-tests.js';
-import { recorded, recordedNames, recordedTruth } from '../recorded-for-tests.js';
+import {
+  madeSnapshot,
+  recorded,
+  recordedNames,
+  recordedTruth,
+} from '../made-snapshot-for-tests.js';
 import type { DeviceSnapshot, Snapshot } from '../snapshot.js';
 import { rebuildHistory } from './history.js';
 import { never } from './lives.js';

@@ -1,10 +1,8 @@
-import { limits } from '../limits.js';
 import type { SnapshotBuilder } from '../records/builder.js';
-import { refuseCode, refuseLimit, refuseSnapshot } from '../refusals.js';
+import { limits, refuseCode, refuseLimit, refuseSnapshot } from '../refusals.js';
 import { Room } from '../tables/room.js';
-import { ValueStack } from './value-stack.js';
 import * as value from './values.js';
-import { kind, kindOf, stringTag } from './values.js';
+import { kind, kindOf, stringTag, ValueStack } from './values.js';
 
 /** Opcodes that import, call, or reach outside of the file, and what each would do. */
 const refusedOpcodes: ReadonlyMap<number, readonly [name: string, what: string]> = new Map([

@@ -1,5 +1,4 @@
-import { limits } from '../limits.js';
-import { refuseCut, refuseLimit } from '../refusals.js';
+import { limits, refuseCut, refuseLimit } from '../refusals.js';
 import { absent, float64, littleEndian, MachineState, uint32 } from './machine-state.js';
 import * as value from './values.js';
 

@@ -1,5 +1,4 @@
-import { limits } from '../limits.js';
-import { refuseCut } from '../refusals.js';
+import { limits, refuseCut } from '../refusals.js';
 import { margin, type PickleMachine } from './machine.js';
 
 /** Holds the longest string twice over, so that what waits for more bytes always gets them. */

@@ -1,7 +1,13 @@
-import { limits } from '../limits.js';
-import type { ValueStack } from '../pickle/value-stack.js';
-import { kind, kindOf, objectTag, pairTag, payloadMask, stringTag } from '../pickle/values.js';
-import { refuseLimit, refuseSnapshot } from '../refusals.js';
+import {
+  kind,
+  kindOf,
+  objectTag,
+  pairTag,
+  payloadMask,
+  stringTag,
+  type ValueStack,
+} from '../pickle/values.js';
+import { limits, refuseLimit, refuseSnapshot } from '../refusals.js';
 import { Room } from '../tables/room.js';
 import { StackTable } from '../tables/stack-table.js';
 import { TupleTable } from '../tables/tuple-table.js';

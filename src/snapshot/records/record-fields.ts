@@ -1,7 +1,5 @@
-import { limits } from '../limits.js';
-import type { ValueStack } from '../pickle/value-stack.js';
-import { kind, kindOf, payloadMask, trueTag } from '../pickle/values.js';
-import { refuseLimit, refuseSnapshot } from '../refusals.js';
+import { kind, kindOf, payloadMask, trueTag, type ValueStack } from '../pickle/values.js';
+import { limits, refuseLimit, refuseSnapshot } from '../refusals.js';
 import { action, actionOf, blockState, keyId, stateOf } from './known-strings.js';
 import { shape } from './object-table.js';
 import type { RecordTables } from './tables.js';

@@ -1,5 +1,4 @@
-import { limits } from '../limits.js';
-import { refuseLimit } from '../refusals.js';
+import { limits, refuseLimit } from '../refusals.js';
 import { Room } from '../tables/room.js';
 import type { TupleTable } from '../tables/tuple-table.js';
 

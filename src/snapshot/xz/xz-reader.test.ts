@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { assert, integer, nat, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { recordedNames, recordedPath } from '../recorded-for-tests.js';
+import { recordedNames, recordedPath } from '../made-snapshot-for-tests.js';
 import { XzReader } from './xz-reader.js';
 
 function unpack(packed: Uint8Array, pieceBytes = 65_536): Buffer {

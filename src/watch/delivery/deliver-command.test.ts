@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
-import { fakeAlert } from '../alerts/alert-for-tests.js';
-import type { CommandDeliveryOptions } from './deliver-command.js';
-import { deliverToCommand } from './deliver-command.js';
+import { fakeAlert } from '../fake-device-for-tests.js';
+import { type CommandDeliveryOptions, deliverToCommand } from './deliver-command.js';
 
 let folder = '';
 beforeEach(async () => {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { killGroup } from '../../device/host/kill-group.js';
+import { killGroup } from '../../device/host/process-list.js';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { checkArguments, checkOptions, object, seconds, texts } from '../../units/arguments.js';

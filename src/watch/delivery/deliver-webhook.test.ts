@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { fakeAlert } from '../alerts/alert-for-tests.js';
+import { fakeAlert } from '../fake-device-for-tests.js';
 import { deliverToWebhook } from './deliver-webhook.js';
 
 interface Request {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeAlert } from '../alerts/alert-for-tests.js';
+import { fakeAlert } from '../fake-device-for-tests.js';
 import type { Alert } from '../types.js';
 import { createDeliveryQueue, deliverToCallback } from './deliver.js';
 import { alertLine, deliverToLog } from './deliver-log.js';

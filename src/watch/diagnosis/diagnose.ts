@@ -3,8 +3,8 @@ import { isKnown } from '../../units/known.js';
 import type { Cause, Forecast, Leak, MemoryPoint } from '../types.js';
 import { type Cell, Cells } from './cells.js';
 import { createForecaster } from './forecast.js';
+import { median } from './growth.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';
-import { median } from './slopes.js';
 
 /** Everything that is concluded about one device, fed one point at a time; it never looks ahead. */
 export interface Diagnosis {

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseBytes } from '../../units/bytes.js';
 import type { Forecast, MemoryPoint } from '../types.js';
 import { createForecaster, timeToLimit } from './forecast.js';
 import { columnsOf, type Growth, steadyGrowth } from './growth.js';
@@ -21,6 +22,22 @@ function run(points: readonly MemoryPoint[]): Seen[] {
 
 const firstHigh = (seen: readonly Seen[]): Seen | undefined =>
   seen.find(({ forecast }) => isAtLeast(forecast.risk, 'high'));
+
+/** The rate and the room of which a sentence makes its time. */
+function figuresOf(reason: string): [rate: number, room: number] {
+  const size = String.raw`([\d.]+ [KMGT]?i?B)`;
+  const [, mean] = new RegExp(`at ${size} a second on average`).exec(reason) ?? [];
+  const [, rate] = new RegExp(`by ${size} a second`).exec(reason) ?? [];
+  const [, room] = new RegExp(`${size} (?:that )?are left`).exec(reason) ?? [];
+  return [parseBytes(mean ?? rate ?? ''), parseBytes(room ?? '')];
+}
+
+/** `3 min 50 s`. */
+function parseSeconds(text: string): number {
+  const sizes: Readonly<Record<string, number>> = { s: 1, min: 60, h: 3600, d: 86_400 };
+  const parts = [...text.matchAll(/([\d.]+) (s|min|h|d)/g)];
+  return parts.reduce((sum, [, count, unit = 's']) => sum + Number(count) * (sizes[unit] ?? 1), 0);
+}
 
 const seeds = fc.nat(1e6);
 const runs = { numRuns: 15 };
@@ -138,6 +155,36 @@ describe('createForecaster', () => {
     const seen = run(pointsOf({ seconds: 320, held }));
     expect(seen.find(({ point }) => point.seconds > 299)?.forecast.risk).toBe('high');
     expect(seen.find(({ point }) => point.seconds > 306)?.forecast.risk).toBe('none');
+  });
+
+  it.each<[string, Parameters<typeof pointsOf>[0]]>([
+    ['a straight growth', { seconds: 100, held: (t) => 4 * GiB + 0.2 * GiB * t }],
+    ['one that speeds up', { seconds: 42, held: (t) => 2 * GiB + 0.15 * GiB * Math.exp(t / 8) }],
+    [
+      'one that slows down',
+      { seconds: 100, held: (t) => 2 * GiB + 30 * GiB * (1 - Math.exp(-t / 70)) },
+    ],
+    ['a sawtooth', { seconds: 160, held: (t) => (2 + 0.1 * t + 6 * ((t / 9) % 1)) * GiB }],
+    [
+      'live memory below a cache',
+      {
+        seconds: 150,
+        held: () => 22 * GiB,
+        live: (t) => (4 + (t % 0.4) + Math.max(0, t - 60) * 0.2) * GiB,
+      },
+    ],
+  ])('says figures of %s that follow from one another', (_, recipe) => {
+    const sentences = run(pointsOf(recipe)).flatMap(({ forecast: { etaSeconds, reason } }) => {
+      const early = / full in (.*): too far/.exec(reason)?.[1];
+      const seconds = early === undefined ? etaSeconds : parseSeconds(early);
+      return typeof seconds === 'number' && seconds > 1 ? [{ seconds, reason }] : [];
+    });
+    expect(sentences.length).toBeGreaterThan(0);
+    for (const { seconds, reason } of sentences) {
+      const [rate, room] = figuresOf(reason);
+      // Both are rounded to a digit behind the point, or to whole ones above a hundred.
+      expect(Math.abs(room / rate / seconds - 1), `${reason} ${seconds} s`).toBeLessThan(0.1);
+    }
   });
 
   it('uses nothing but the past', () => {

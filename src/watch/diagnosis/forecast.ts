@@ -167,24 +167,47 @@ function growing(
     lowSeconds,
     highSeconds,
     confidence: confidenceIn(growth, time),
-    bytesPerSecond: Math.round(growth.slope),
+    bytesPerSecond: Math.round(time.bytesPerSecond),
     // Most forecasts are never read out: the words are made for those that are.
     get reason() {
-      const what = subject === 'live' ? 'Live memory' : 'Memory';
-      const rate = formatBytes(Math.round(growth.slope));
-      const how =
-        growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
-      const seen = `${what} ${how} ${rate} a second, seen for ${formatSeconds(spanOf(growth))}`;
+      const seen = `${subject === 'live' ? 'Live memory' : 'Memory'} ${growthWords({ growth, time })}`;
+      if (fill === 'full') return `${seen}; ${leftWords(point)}.`;
       const early =
         etaSeconds === 'unknown'
-          ? ` That is ${formatSeconds(time.seconds)} at this rate, too early to rely on.`
+          ? ` It would be full in ${formatSeconds(time.seconds)}: too far ahead of what was seen to rely on.`
           : '';
-      return `${seen}; ${leftWords(point)}.${early}`;
+      return `${seen}; ${roomWords({ growth, time, subject })}.${early}`;
     },
     recommendations: recommendationsFor(risk),
     provenance: 'estimated',
   };
 }
+
+/** `grows by 42.0 MiB a second and speeds up, seen for 9 s`. */
+function growthWords({ growth, time }: Pick<Expectation, 'growth' | 'time'>): string {
+  const rate = formatBytes(Math.round(time.bytesPerSecond));
+  const how =
+    growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
+  const { curvature } = growth.curve;
+  const bend = curvature === 0 ? '' : curvature > 0 ? ' and speeds up' : ' and slows down';
+  return `${how} ${rate} a second${bend}, seen for ${formatSeconds(spanOf(growth))}`;
+}
+
+/** What is left, and how fast it is taken, as the time of the forecast has it. */
+function roomWords({ growth, time, subject }: Expectation): string {
+  const room = formatBytes(Math.round(time.roomBytes));
+  const above = subject === 'live' || growth.shape === 'envelope' ? ' above its peaks' : '';
+  const meanBytes = time.roomBytes / time.seconds;
+  const isEven = Math.abs(meanBytes - time.bytesPerSecond) < evenShare * time.bytesPerSecond;
+  if (isEven || !Number.isFinite(time.seconds) || time.seconds === 0) {
+    return `${room} are left${above}`;
+  }
+  const mean = formatBytes(Math.round(meanBytes));
+  return `at ${mean} a second on average it takes the ${room} that are left${above}`;
+}
+
+/** Two rates that differ by less are the same to a person. */
+const evenShare = 0.02;
 
 const levelReasons: Readonly<Record<Fill, (point: MemoryPoint) => string>> = {
   full: (point) => `Memory is full: ${leftWords(point)}.`,
@@ -256,6 +279,10 @@ interface TimeToLimit {
   readonly seconds: number;
   readonly low: number;
   readonly high: number;
+  /** What the growth has left to take now. */
+  readonly roomBytes: number;
+  /** How fast it takes it now. */
+  readonly bytesPerSecond: number;
 }
 
 /** Bounds allow for a bend of so many times what chance makes. */
@@ -274,6 +301,11 @@ export function timeToLimit(growth: Growth, nowSeconds: number, limitBytes: numb
   const at = (slope: number, curvature: number, room: number): number =>
     Math.max(0, reach(slope, curvature, room) - passed);
   const seconds = at(curve.endSlope, curve.curvature, gap);
+  const now = Math.exp(curve.curvature * passed) * curve.endSlope;
+  const taken =
+    Math.abs(curve.curvature) < leastCurvature
+      ? curve.endSlope * passed
+      : (now - curve.endSlope) / curve.curvature;
   // Far beyond the window the slope itself may change: widen with the distance.
   const doubt = 1.25 + 0.1 * Math.min(3, seconds / span);
   const steepest = (curve.endSlope * growth.slopeHigh * doubt) / growth.slope;
@@ -283,14 +315,19 @@ export function timeToLimit(growth: Growth, nowSeconds: number, limitBytes: numb
     seconds,
     low: Math.min(seconds, at(steepest, curve.curvature + noise, gap - growth.stepBytes)),
     high: Math.max(seconds, at(flattest, curve.curvature - noise, gap + growth.stepBytes)),
+    roomBytes: Math.max(0, gap - taken),
+    bytesPerSecond: now > 0 ? now : growth.slope,
   };
 }
+
+/** Less is a straight line. */
+const leastCurvature = 1e-9;
 
 /** When the integral of slope x e^(curvature t) reaches the gap. */
 function reach(slope: number, curvature: number, gap: number): number {
   if (gap <= 0) return 0;
   if (slope <= 0) return Number.POSITIVE_INFINITY;
-  if (Math.abs(curvature) < 1e-9) return gap / slope;
+  if (Math.abs(curvature) < leastCurvature) return gap / slope;
   const inside = 1 + (curvature * gap) / slope;
   return inside > 0 ? Math.log(inside) / curvature : Number.POSITIVE_INFINITY;
 }

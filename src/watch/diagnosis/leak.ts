@@ -419,7 +419,7 @@ function leakUnknown(
   };
 }
 
-function doubtWords({ why, bytesPerSecond, grownBytes, forSeconds }: DoubtfulGrowth): string {
+function doubtWords({ why, grownBytes, forSeconds }: DoubtfulGrowth): string {
   const grown = formatBytes(Math.round(grownBytes));
   if (why === 'rose') {
     return `What stays in use rose by ${grown} in the last ${formatSeconds(forSeconds)}.`;
@@ -427,12 +427,11 @@ function doubtWords({ why, bytesPerSecond, grownBytes, forSeconds }: DoubtfulGro
   if (why === 'higher') {
     return `Memory in use was ${grown} higher than ever before, ${formatSeconds(forSeconds)} ago.`;
   }
-  const grows =
-    `What stays in use grows by ${formatBytes(Math.round(bytesPerSecond))} a second, ` +
-    `${grown} in ${formatSeconds(forSeconds)}`;
+  // The rate beside them would be that of a line through all points: another figure.
+  const grew = `What stays in use grew by ${grown} in ${formatSeconds(forSeconds)}`;
   return why === 'slows'
-    ? `${grows}, and slows down: it may be a warm-up.`
-    : `${grows}: it may still be a start.`;
+    ? `${grew}, and slows down: it may be a warm-up.`
+    : `${grew}: it may still be a start.`;
 }
 
 /** Many steps close to the line make for confidence. */

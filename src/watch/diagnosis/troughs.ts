@@ -1,5 +1,11 @@
-import { columnsOf, type EnvelopePoint, steadyGrowth } from './growth.js';
-import { median, pairwiseSlopes, quantile } from './slopes.js';
+import {
+  columnsOf,
+  type EnvelopePoint,
+  median,
+  pairwiseSlopes,
+  quantile,
+  steadyGrowth,
+} from './growth.js';
 import type { TrackGrowth } from './track.js';
 
 /** Seconds whose usual change tells a turn from noise. */

@@ -1,6 +1,6 @@
 // @module-tag rest
 import { describe, expect, it } from 'vitest';
-import { heldBytes } from '../held-bytes-for-tests.js';
+import { heldBytes } from '../fake-device-for-tests.js';
 import { createDiagnosis } from './diagnose.js';
 import { GiB } from './series-for-tests.js';
 

@@ -23,13 +23,18 @@ export interface TestPrometheus {
 /** 1,000 targets on one busy machine: 33 scrapes a second. */
 const scrapeSeconds = 30;
 
-/** A real Prometheus on loopback, with its data in a folder of its own. */
-export async function startPrometheus(targets: readonly ScrapeTarget[]): Promise<TestPrometheus> {
-  const packages = debianPackages({
+/** The folder that has Debian's Prometheus and promtool. */
+export function prometheusPackages(): string {
+  return debianPackages({
     folder: 'prometheus',
     wanted: ['prometheus'],
     proof: 'usr/bin/prometheus',
   });
+}
+
+/** A real Prometheus on loopback, with its data in a folder of its own. */
+export async function startPrometheus(targets: readonly ScrapeTarget[]): Promise<TestPrometheus> {
+  const packages = prometheusPackages();
   const folder = mkdtempSync(join(tmpdir(), 'plimsoll-prometheus-'));
   const config = join(folder, 'prometheus.json');
   // YAML takes JSON.

@@ -124,7 +124,8 @@ export async function startCluster(): Promise<TestCluster> {
       killWith(`SLURMD_NODENAME=${name}`);
     },
     stop() {
-      spawnSync('scancel', ['--user=root', '--user=nobody'], { env });
+      // One that was killed does not answer, and all that runs is ended below.
+      spawnSync('scancel', ['--user=root', '--user=nobody'], { env, timeout: 30_000 });
       kill('slurmctld.pid');
       for (const { name } of nodes) kill(`slurmd-${name}.pid`);
       killWith(`SLURM_CONF=${conf}`);

@@ -16,6 +16,7 @@ engineConformance('slurm', async () => {
     engine: slurmEngine({
       home,
       run: slurmCommands(environment),
+      environment,
       plimsoll: [process.execPath, join(root, 'bin/plimsoll.js')],
       settings: {},
       gpus: [],

@@ -13,6 +13,9 @@ let home: string;
 /** How often an administrator looks after the nodes. */
 const administratorMs = 5000;
 
+/** Each waits a minute for a controller that does not answer; one that was killed is started again at once. */
+const maxSubmissions = 10;
+
 beforeAll(async () => {
   cluster = await startCluster();
   home = join(cluster.folder, 'home');
@@ -31,7 +34,7 @@ describe('a cluster of Slurm whose processes are killed', () => {
     const names = new Map<string, string>();
     const submitted = async (name: string) => {
       // Until Slurm answers again; what it did not confirm may run or not.
-      for (let attempt = 0; ; attempt++) {
+      for (let attempt = 0; attempt < maxSubmissions; attempt++) {
         const own = `${name}-${attempt}`;
         const asked = ['--memory=64MiB', '--gpus=0', '--', ...notes.command(own)];
         const answer = await slurm.run('submit', '--json', ...asked);
@@ -42,6 +45,7 @@ describe('a cluster of Slurm whose processes are killed', () => {
         names.set(own, id);
         return { id, name: own };
       }
+      throw new Error(`Slurm did not take ${name} in ${maxSubmissions} submissions`);
     };
     const administrator = setInterval(() => cluster.resumeNodes(), administratorMs);
     const rounds = killCount(2);

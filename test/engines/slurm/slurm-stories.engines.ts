@@ -3,7 +3,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSyn
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../../src/units/bytes.js';
-import { shellWords } from '../../../src/units/shell-words.js';
+import { shellWords } from '../../../src/units/words.js';
 import { root } from '../../support/project-files.js';
 import { takingMemory } from '../taking-memory.js';
 import { shardsPerGpu, startCluster, type TestCluster } from './slurm-cluster.js';
@@ -158,6 +158,20 @@ describe('Slurm, as its users have it', () => {
     );
   });
 
+  it('asks for GPUs of a partition that is open to the user, or of the one that the user names', async () => {
+    change('create', 'PartitionName=large', 'Nodes=n3');
+    change('create', 'PartitionName=others', 'Nodes=n1,n2', 'AllowGroups=daemon');
+    change('create', 'PartitionName=lab', 'Nodes=n1,n2', 'AllowAccounts=lab');
+    expect(await asNobody()).not.toContain('--partition');
+    expect(await asNobody('--partition', 'large')).toContain('--gres=gpu:h200:1\n');
+    // Of those that take a job of this user, none has the smaller GPUs.
+    change('update', 'PartitionName=gpu', 'State=DOWN');
+    expect(await asNobody()).toMatch(/--gres=gpu:h200:1\n#SBATCH --partition=large\n/);
+    expect(await asNobody('--account=lab')).toMatch(/--gres=shard:30\n#SBATCH --partition=lab\n/);
+    change('update', 'PartitionName=gpu', 'State=UP');
+    for (const name of ['large', 'others', 'lab']) change('delete', `PartitionName=${name}`);
+  });
+
   it('corrects the next request by what was measured', async () => {
     const command = ['--gpus', '0', '--', ...takingMemory(300 * MiB)];
     const first = await submitted(['--memory', '2GiB', ...command]);
@@ -285,6 +299,15 @@ describe('Slurm, as its users have it', () => {
     expect(readFileSync(`${list}.late`, 'utf8').trim().split('\n')).toHaveLength(6);
   });
 });
+
+function change(...words: readonly string[]): void {
+  cluster.run('scontrol', words);
+}
+
+async function asNobody(...words: readonly string[]): Promise<string> {
+  const answer = await plimsoll([...dryRun, '--memory', '30GiB', ...words, '--', 'true'], nobody);
+  return answer.stdout;
+}
 
 /** The script that would be submitted. */
 async function dry(...words: readonly string[]): Promise<string> {

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { hullLayout } from '../parts/hull.js';
 import { madeDevice } from '../state/made-for-tests.js';
 import { forecastShape } from './chart-input.js';
 import { withHues } from './hues.js';
-import { hullLayout } from './hull-layout.js';
 import { clockTicks } from './memory-chart.js';
 
 const GiB = 1024 ** 3;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { DaemonEvent } from '../api/types.js';
+import { headlineOf } from '../parts/lede.js';
 import { provenanceOfJob, usedByJob } from './jobs/used-by-job.js';
 import { backOffSeconds, newsOf } from './live/live.js';
 import { madeAttempt, madeDevice, madeJob } from './made-for-tests.js';
-import { headlineOf } from './page/headline.js';
 import { routeOf } from './page/route.js';
 
 const counts = {

@@ -15,10 +15,15 @@ def belong_to(parent: int) -> None:
     """In a fork: it ends with the process that it was forked from, however that ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PARENT_ENDS, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != parent:
         os._exit(0)
+
+
+def end_with_parent() -> None:
+    """However it ends: nothing that nobody waits for goes on."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_ENDS, signal.SIGKILL)
 
 
 def end(pid: int) -> None:

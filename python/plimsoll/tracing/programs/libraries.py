@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Callable
 
 from .. import small_values
@@ -191,6 +194,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay, repeats: Repeats) 
         "transformers.generation.utils", lambda m: _generation(patches, watch, repeats, m)
     )
     when_imported("transformers.trainer", lambda m: _install_trainer_steps(patches, watch, m))
+    when_imported("sklearn.metrics", lambda m: _scores(patches, m))
     when_imported("wandb", lambda m: _weights_and_biases(patches, m))
     when_imported("tokenizers", lambda m: _tokenizers(patches, overlay, m))
     when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
@@ -224,6 +228,66 @@ def _weights_and_biases(patches: Patches, module: Any) -> None:
         return init(*args, **{**kwargs, "mode": "disabled"})
 
     patches.set(module, "init", started)
+
+
+def _scores(patches: Patches, module: Any) -> None:
+    """Scores refuse values that no model gives: labels of a single class, probabilities that do not sum to one.
+
+    What came from the GPU has made-up values. A score that refuses its arrays is computed again with others.
+    """
+
+    def lenient(score: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(score)
+        def computed(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return score(*args, **kwargs)
+            except ValueError:
+                for accepted in (_probabilities, _classes, _both):
+                    given = [accepted(one, place) for place, one in enumerate(args)]
+                    named = {name: accepted(one, name) for name, one in kwargs.items()}
+                    with suppress(ValueError, TypeError):
+                        return score(*given, **named)
+                raise
+
+        return computed
+
+    for name in module.__all__:
+        score = getattr(module, name)
+        if inspect.isfunction(score):
+            patches.set(module, name, lenient(score))
+
+
+# The arguments of scores: labels come first.
+_LABELS = (0, "y_true", "labels_true", "labels")
+_GIVEN = (0, 1, *_LABELS, "y_pred", "y_score", "y_prob", "y_proba", "labels_pred")
+
+
+def _probabilities(values: Any, place: int | str) -> Any:
+    """With rows that sum to one, where they are several numbers."""
+    array = _array(values, place)
+    if array is None or array.ndim != 2 or array.dtype.kind != "f":
+        return values
+    positive = abs(array) + 1e-6
+    return positive / positive.sum(1, keepdims=True)
+
+
+def _classes(values: Any, place: int | str) -> Any:
+    """Two classes in turn, for labels of one class, or that are no whole numbers."""
+    array = _array(values, place)
+    if array is None or place not in _LABELS or array.dtype.kind not in "biuf" or not array.size:
+        return values
+    if (array == array.astype("int64")).all() and (array != array.flat[0]).any():
+        return values
+    places = sys.modules["numpy"].indices(array.shape).sum(0)
+    return (places % 2).astype(array.dtype)
+
+
+def _both(values: Any, place: int | str) -> Any:
+    return _classes(_probabilities(values, place), place)
+
+
+def _array(values: Any, place: int | str) -> Any:
+    return None if place not in _GIVEN or values is None else sys.modules["numpy"].asarray(values)
 
 
 def _data_sets(patches: Patches, overlay: Overlay, module: Any) -> None:

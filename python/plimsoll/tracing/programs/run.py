@@ -51,6 +51,7 @@ from .distributed.wrappers import Wrappers
 from .drawing import largest
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
+from .files.dependencies import Dependencies
 from .files.overlay import Overlay, SeenFiles
 from .files.view import View
 from .launchers import announce, launch_of
@@ -126,6 +127,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         overlay = _files(stack, options, view)
         patches = Patches()
         stack.callback(patches.undo)
+        _watch_files(stack, patches, options.scratch, overlay, recording)
         _work_less(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
@@ -176,6 +178,21 @@ def _files(stack: ExitStack, options: Namespace, view: View | None) -> Overlay:
     overlay = Overlay(folder, options.scratch)
     stack.callback(overlay.clean)
     return overlay
+
+
+def _watch_files(
+    stack: ExitStack, patches: Patches, scratch: str | None, overlay: Overlay, recording: Any
+) -> None:
+    """Notes what the answer depends on; without a folder for what forks read, that stays unknown."""
+    if scratch is None:
+        return
+    dependencies = Dependencies(scratch)
+    dependencies.watch(stack, patches, overlay.holds)
+
+    def keep() -> None:
+        recording.files = dependencies.found()
+
+    stack.callback(keep)
 
 
 def _install(

@@ -40,6 +40,7 @@ _IS_ONE = {
 }
 # A mask in numbers may have so many; fewer are looked at first.
 _LARGEST_MASK, _FIRST = 1 << 22, 256
+_CAT = _ATEN.cat.default
 _NOT = {_ATEN.logical_not.default, _ATEN.bitwise_not.default}
 _EITHER = {
     _ATEN.bitwise_or.Tensor,
@@ -176,6 +177,8 @@ class PlausibleScalars(Scalars):
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
         shares.follow(func, args, result)
+        if func is _CAT and result.is_meta:
+            self._join_filled(args[0], result)
         if func in _LARGEST and type(result) is torch.Tensor and result.dim() == 0:
             self._largest.add(_key(result))
             self._forget_at_its_end(result)
@@ -187,6 +190,26 @@ class PlausibleScalars(Scalars):
             self.assume(result, _COUNTS[func](size * share, size))
         elif isinstance(result, torch.Tensor) and result.is_meta:
             self._notice_usual(func, args, result)
+
+    def _join_filled(self, parts: Any, result: Any) -> None:
+        """Ones for what is there and zeros for what is not, one behind the other: the labels of a score."""
+        if not result.dtype.is_floating_point or small_values.readable(result):
+            return
+        if result.dim() > 1 or result.numel() > _LARGEST_MASK:
+            return
+        filled = [self._filled(one) for one in parts]
+        if all(one is not None for one in filled):
+            small_values.remember(result, torch.cat(filled).to(result.dtype))
+
+    def _filled(self, tensor: Any) -> Any:
+        """What a tensor holds of which all is one number, or which is known."""
+        held = small_values.value_of(tensor)
+        if held is not None or not tensor.is_meta:
+            return tensor if held is None else held
+        value = self.known(tensor)
+        if value is UNKNOWN:
+            return None
+        return torch.full((), value, dtype=tensor.dtype, device="cpu").expand(tensor.shape)
 
     def _notice_usual(self, func, args, result) -> None:
         if func in _ASKS and self._asks_for_some(func, args):
@@ -365,6 +388,8 @@ def plausible(tensor: Any, observer: Any, dtype: Any = None, shape: Any = None) 
         value = observer.scalars.guess(tensor)
         # Not all alike: a spread of nothing would be divided by.
         count = math.prod(shape)
-        spread = torch.linspace(0.9, 1.1, max(count, 1), device="cpu")
-        return (spread[:count] * value).to(dtype).reshape(shape)
+        spread = torch.linspace(0.9, 1.1, max(count, 1), device="cpu")[:count].reshape(shape)
+        if shares.are_of_one(tensor) and count > 0:
+            return (spread / spread.sum(-1, keepdim=True)).to(dtype)
+        return (spread * value).to(dtype)
     return torch.full(shape, value, dtype=dtype, device="cpu")

@@ -1,12 +1,18 @@
 """Files and folders of a program that is traced: for the program they change, in truth they stay."""
 
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 from importlib.util import find_spec
 
+from tracing import PACKAGE
 from tracing.files.traced_folder import TracedFolder
+
+from plimsoll.tracing.options import COPIES
 
 TRACKER = """
 import os, subprocess
@@ -162,6 +168,45 @@ assert open("unpacked/data/pairs.txt").read() == "1 2\\n3 4\\n"
 torch.zeros(1 << 20, device="cuda")
 """
 
+READER = """
+import json, os, torch, net, plugins.extra
+from pathlib import Path
+
+json.load(open("settings.json"))
+Path("data/rows.bin").read_bytes()
+os.listdir("data")
+os.path.exists("last.pt")
+# What it makes and writes is its own, whatever lies there.
+os.makedirs("out/run", exist_ok=True)
+Path("made").mkdir(exist_ok=True)
+open("out/run/log.txt", "w").write("1")
+assert open("out/run/log.txt").read() == "1" and os.path.exists("out/run/log.txt")
+if os.fork() == 0:
+    open("data/other.bin").read()
+    os._exit(0)
+assert os.wait()[1] == 0
+net.Net(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+READ = {
+    "read": [
+        "data/other.bin",
+        "data/rows.bin",
+        "net.py",
+        "plugins/__init__.py",
+        "plugins/extra.py",
+        "settings.json",
+        "train.py",
+    ],
+    "looked": ["last.pt"],
+    "listed": ["data"],
+    "modules": ["."],
+}
+STARTER = """
+import subprocess, torch
+subprocess.run(["true"])
+torch.zeros(1 << 20, device="cuda")
+"""
+
 
 class Files(TracedFolder):
     def test_what_a_program_removes_or_moves_is_gone_for_the_program_alone(self):
@@ -218,6 +263,92 @@ class Files(TracedFolder):
             file.write("1")
         self.ends_well(second)
         self.assertEqual(self.lying(), before)
+
+
+class Dependencies(TracedFolder):
+    def put_reader(self):
+        self.put("train.py", READER)
+        self.put("net.py", "from torch.nn import Linear as Net")
+        self.put("plugins/__init__.py", "")
+        self.put("plugins/extra.py", "")
+        self.put("settings.json", "{}")
+        self.put("data/rows.bin", "1")
+        self.put("data/other.bin", "2")
+
+    def found(self, protection=None):
+        with tempfile.TemporaryDirectory() as scratch:
+            output = os.path.join(scratch, "trace.jsonl")
+            self.ends_well(self.start("train.py", scratch, protection, output))
+            with open(output, encoding="utf-8") as file:
+                return json.loads(file.readlines()[-1])["files"]
+
+    def state(self, files, before=None):
+        asked = json.dumps({"files": files, "before": before})
+        command = [sys.executable, "-m", "plimsoll.trace", "--state"]
+        environment = {**os.environ, "PYTHONPATH": PACKAGE}
+        ended = subprocess.run(
+            command, input=asked, env=environment, capture_output=True, text=True, check=True
+        )
+        return json.loads(ended.stdout)["state"]
+
+    def absolute(self, files):
+        return {
+            kind: [os.path.abspath(os.path.join(self.folder, path)) for path in paths]
+            for kind, paths in files.items()
+        }
+
+    def test_are_what_a_program_and_its_forks_read_listed_and_looked_for(self):
+        self.put_reader()
+        for protection in (None, COPIES):
+            with self.subTest(protection=protection):
+                found = self.found(protection)
+                inside = os.path.join(self.folder, "")
+                shown = {
+                    kind: [
+                        os.path.relpath(path, self.folder)
+                        for path in paths
+                        if os.path.join(path, "").startswith(inside)
+                    ]
+                    for kind, paths in found.items()
+                }
+                self.assertEqual(shown, READ)
+
+    def test_are_unknown_where_a_program_starts_another(self):
+        self.put("train.py", STARTER)
+        self.assertIsNone(self.found())
+
+    def test_change_with_what_lies_there_and_with_nothing_else(self):
+        self.put_reader()
+        files = self.absolute(READ)
+        before = self.state(files)
+
+        def differs(path, text):
+            self.put(path, text)
+            after = self.state(files)
+            os.remove(os.path.join(self.folder, path))
+            return after != before
+
+        # Saved as it was, and files that no part of the program saw.
+        self.put("net.py", "from torch.nn import Linear as Net")
+        self.assertFalse(differs("out/run/log.txt", "2"))
+        self.assertFalse(differs("notes.md", "2"))
+        self.assertEqual(self.state(files), before)
+        # One that it looked for, one in a folder that it listed, and a module that may hide another.
+        for path in ("last.pt", "data/new.bin", "torch.py"):
+            self.assertTrue(differs(path, "1"), path)
+        self.assertEqual(self.state(files), before)
+        for path in ("net.py", "settings.json", "data/rows.bin"):
+            self.put(path, "[]")
+            after = self.state(files)
+            self.assertNotEqual(after, before, path)
+            before = after
+
+    def test_are_not_told_where_one_changed_since(self):
+        self.put_reader()
+        files = self.absolute(READ)
+        changed = os.stat(os.path.join(self.folder, "net.py")).st_ctime
+        self.assertIsNone(self.state(files, changed - 3600))
+        self.assertIsNotNone(self.state(files, changed + 3600))
 
 
 if __name__ == "__main__":

@@ -409,6 +409,56 @@ assert torch.arange(6, device="cuda").resize_(900).tolist() == [0] * 900
 """
 
 
+# As a score of links is computed: labels of both kinds, one behind the other, and of classes their probabilities.
+SCORES = """
+import torch
+from sklearn.metrics import area_under_curve, report
+
+there, others = torch.ones(9000, device="cuda"), torch.zeros(5000, device="cuda")
+labels = torch.cat([there, others])
+assert labels.cpu().unique().tolist() == [0.0, 1.0] and labels.sum().item() == 9000
+labels[0] = labels.new_empty(1).normal_()[0]
+features = torch.randn(14000, 8, device="cuda")
+model = torch.nn.Linear(8, 3).cuda()
+for scores in (model(features).softmax(-1), model(features).log_softmax(dim=1).exp()[:700]):
+    rows = torch.cat([scores, scores[:100]]).cpu().detach().numpy()
+    assert abs(rows.sum(1) - 1).max() < 1e-3 and (rows > 0).all()
+    assert scores[:, 1].cpu().mean() > 0.1, "a part of each row is no row"
+turned = model(features).softmax(0).cpu().detach().numpy()
+assert area_under_curve(labels.cpu().numpy(), features[:, 0].cpu().numpy()) == 0.5
+assert area_under_curve((features > 9).any(1).cpu().numpy(), y_score=turned) == 0.5
+try:
+    report([1, 2], [1, 2], names=["one"])
+except ValueError as error:
+    assert "names" in str(error)
+else:
+    raise AssertionError("an error of the program itself is raised")
+model(features).sum().backward()
+"""
+# As much of the library as refuses values.
+SKLEARN = {
+    "__init__.py": "",
+    "metrics/__init__.py": """
+import numpy
+
+__all__ = ["area_under_curve", "report"]
+
+def area_under_curve(y_true, y_score):
+    if (y_true != y_true.astype(int)).any():
+        raise ValueError("continuous format is not supported")
+    if len(numpy.unique(y_true)) < 2:
+        raise ValueError("only one class is there")
+    if y_score.ndim == 2 and abs(y_score.sum(1) - 1).max() > 1e-3:
+        raise ValueError("scores need to be probabilities")
+    return 0.5
+
+def report(y_true, y_pred, names):
+    if len(names) != len(numpy.unique(y_true)):
+        raise ValueError("the number of names does not match")
+""",
+}
+
+
 def phases_of(lines):
     """In their order; other marks tell batches and turns of loops."""
     marks = [line[1] for line in lines if line[0] == "m"]
@@ -523,6 +573,10 @@ class PublicPrograms(unittest.TestCase):
 
     def test_masks_in_numbers_choose_what_they_mark(self):
         self.trace(PAIRS)
+
+    @unittest.skipUnless(find_spec("numpy"), "scores are computed with numpy")
+    def test_scores_in_host_memory_take_what_came_from_the_gpu(self):
+        self.trace(SCORES, sklearn=SKLEARN)
 
     def test_generated_texts_that_do_not_end_are_kept_whole(self):
         self.trace(COMPLETIONS)

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../../failure.js';
-import { GiB } from '../../../units/bytes.js';
+import { GiB, MiB } from '../../../units/bytes.js';
 import type { GpuSharing } from '../pod-request.js';
 import { answerReview, readReview } from './answer-review.js';
 
@@ -94,7 +94,7 @@ describe('a pod that is annotated with its estimate', () => {
       { name: 'PLIMSOLL_JOB_ENGINE', value: 'kubernetes' },
       { name: 'PLIMSOLL_JOB_ID', value: 'ml/bert' },
       { name: 'PLIMSOLL_JOB_NAME', value: 'bert' },
-      { name: 'PLIMSOLL_MEMORY_BYTES', value: String(20 * GiB) },
+      { name: 'PLIMSOLL_MEMORY_BYTES', value: String(20 * GiB - 500 * MiB) },
     ]);
     expect(first.pod.metadata.annotations).toMatchObject({ 'plimsoll.dev/basis': 'stated' });
     const again = Object(reviewOf(size));

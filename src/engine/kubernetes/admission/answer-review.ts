@@ -11,6 +11,7 @@ import {
   type PodNeed,
   type PodRequest,
   podRequest,
+  sdkVariables,
   type Texts,
 } from '../pod-request.js';
 
@@ -208,7 +209,7 @@ function podPatch(
     ...resourceStep(container, index, need, request),
     ...environmentStep(container, index, {
       ...ownerOf(metadata, need.namespace),
-      ...limitOf(request),
+      ...sdkVariables(need, request),
     }),
   ];
   const stated = { ...objectIn(metadata['annotations']), ...own };
@@ -280,10 +281,6 @@ function environmentStep(
   if (missing.length === 0) return [];
   const value = [...there, ...missing.map(([name, text]) => ({ name, value: text }))];
   return [{ op: 'add', path: `/spec/containers/${index}/env`, value }];
-}
-
-function limitOf({ limitBytes }: PodRequest): Texts {
-  return limitBytes === 'none' ? {} : { PLIMSOLL_MEMORY_BYTES: String(limitBytes) };
 }
 
 /** Pods of one Job or training belong together; the exporter knows them by these. */

@@ -1,12 +1,11 @@
 import type { LayerGroup, Stack } from '../../../model/types.js';
-import { batchProduct } from '../ops/batch-product.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
-import { linear } from '../ops/linear.js';
+import { batchProduct, linear } from '../ops/linear.js';
 import { remember } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, copy, dropout, softmax } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
-import { last } from '../run/tensor.js';
+import { last } from '../run/tape.js';
 import { type Build, stackOf } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 

@@ -1,15 +1,14 @@
 import type { Stack } from '../../../model/types.js';
 import type { Workload } from '../../types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { convolution } from '../ops/convolution.js';
-import { lookUp } from '../ops/embedding.js';
+import { crossEntropy, lookUp } from '../ops/embedding.js';
 import { linear } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { layerNorm } from '../ops/norm.js';
 import { add, copy, multiply } from '../ops/pointwise.js';
 import { concatenate } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type Build, stackOf } from './context.js';
 import { vitBlock } from './vit.js';
 

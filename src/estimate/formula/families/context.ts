@@ -1,8 +1,8 @@
 import type { KnownModel, Stack } from '../../../model/types.js';
 import type { Workload } from '../../types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import type { Net } from '../run/net.js';
-import type { Tensor } from '../run/tensor.js';
+import type { Tensor } from '../run/tape.js';
 
 /** A model that was built, ready to run one step after another. */
 export interface Built {
@@ -38,4 +38,15 @@ export function imageEdges(
 ): readonly [number, number] {
   const edge = image ?? sequence;
   return edge === undefined ? imageSize : [edge, edge];
+}
+
+/**
+ * Tokens of the labels of an encoder with a decoder. Half of the input where nothing is said: answers
+ * and summaries are shorter than what they are made from.
+ *
+ * @example
+ * targetLength({ ...workload, sequence: 512 }); // 256
+ */
+export function targetLength({ sequence = 1, targetSequence }: Workload): number {
+  return targetSequence ?? Math.max(1, Math.floor(sequence / 2));
 }

@@ -1,13 +1,13 @@
 import type { LayerGroup } from '../../../model/types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
+import { crossEntropy } from '../ops/embedding.js';
 import { linear } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropPath, multiply } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Depthwise convolutions in place of attention; norms over channels, which are moved to the end. */

@@ -1,13 +1,12 @@
 import type { LayerGroup } from '../../../model/types.js';
 import type { Mask } from '../ops/attention.js';
-import { lookUp } from '../ops/embedding.js';
+import { causalLoss, crossEntropy, lookUp } from '../ops/embedding.js';
 import { linear, product } from '../ops/linear.js';
-import { causalLoss, crossEntropy } from '../ops/loss.js';
 import type { Layer } from '../ops/norm.js';
 import { add, dropout, fromResult, scale } from '../ops/pointwise.js';
 import type { Rotation } from '../ops/rotary.js';
 import type { Net, Parameter } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type BuildInput, type Built, stackOf } from './context.js';
 
 /** What the layers of a decoder share during a step. */

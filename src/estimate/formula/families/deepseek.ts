@@ -8,7 +8,7 @@ import { type Layer, rmsNorm } from '../ops/norm.js';
 import { add } from '../ops/pointwise.js';
 import { concatenate, rotate, rotationFor } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import type { Build, BuildInput } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 

@@ -7,7 +7,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import { rotate, rotationFor } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
-import { last } from '../run/tensor.js';
+import { last } from '../run/tape.js';
 import { type Build, type BuildInput, stackOf } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 

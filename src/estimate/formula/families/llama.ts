@@ -1,5 +1,5 @@
 import type { Attention, LayerGroup } from '../../../model/types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { attend } from '../ops/attention.js';
 import { experts } from '../ops/experts.js';
 import { gatedFeedForward } from '../ops/feed-forward.js';
@@ -9,7 +9,7 @@ import { gemmaNorm, type Layer, rmsNorm } from '../ops/norm.js';
 import { add } from '../ops/pointwise.js';
 import { rotate, rotationFor } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type Build, type BuildInput, hasTensor } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 

@@ -4,7 +4,7 @@ import { multiHead } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
-import { last } from '../run/tensor.js';
+import { last } from '../run/tape.js';
 import { type Build, stackOf } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 

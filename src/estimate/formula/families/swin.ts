@@ -1,14 +1,14 @@
 import type { LayerGroup, Stack } from '../../../model/types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { attend, type Mask } from '../ops/attention.js';
 import { convolution } from '../ops/convolution.js';
+import { crossEntropy } from '../ops/embedding.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, copy, dropout, dropPath } from '../ops/pointwise.js';
 import type { Net, Parameter } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Masks of the memory-efficient kernel come in whole steps of columns. */

@@ -1,18 +1,16 @@
 import type { LayerGroup, Stack } from '../../../model/types.js';
-import { targetLength } from '../../target-length.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { activate } from '../ops/activation.js';
 import type { Mask } from '../ops/attention.js';
-import { lookUp } from '../ops/embedding.js';
+import { crossEntropy, lookUp } from '../ops/embedding.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear, product } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { multiHead } from '../ops/multi-head.js';
 import { type Layer, rmsNorm } from '../ops/norm.js';
 import { add, dropout, multiply, scale } from '../ops/pointwise.js';
 import type { Net, Parameter } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
-import { type Build, type BuildInput, stackOf } from './context.js';
+import { last, type Tensor } from '../run/tape.js';
+import { type Build, type BuildInput, stackOf, targetLength } from './context.js';
 
 interface Call {
   readonly batch: number;

@@ -1,15 +1,15 @@
 import type { LayerGroup, Stack } from '../../../model/types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { convolution } from '../ops/convolution.js';
+import { crossEntropy } from '../ops/embedding.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { multiHead } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import { concatenate } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
-import { last } from '../run/tensor.js';
+import { last } from '../run/tape.js';
 import { type Build, imageEdges, stackOf } from './context.js';
 
 /** Patches of an image as tokens, with one more for the whole. */

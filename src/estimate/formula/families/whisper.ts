@@ -1,16 +1,15 @@
 import type { LayerGroup, Stack } from '../../../model/types.js';
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
-import { lookUp } from '../ops/embedding.js';
+import { crossEntropy, lookUp } from '../ops/embedding.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { product } from '../ops/linear.js';
-import { crossEntropy } from '../ops/loss.js';
 import { multiHead } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type Build, stackOf } from './context.js';
 
 /** Positions of the decoder are looked up for each sample; heads are copied apart. */

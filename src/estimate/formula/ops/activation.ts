@@ -1,6 +1,6 @@
-import { NoFormula } from '../no-formula.js';
+import { NoFormula } from '../checks.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { add, fromInput, fromResult, multiply, scale, shift } from './pointwise.js';
 
 type Activation = (net: Net, x: Tensor) => Tensor;

@@ -1,6 +1,6 @@
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
-import { batchProduct } from './batch-product.js';
+import { last, type Tensor } from '../run/tape.js';
+import { batchProduct } from './linear.js';
 import { copy, dropout, scale, shift, softmax } from './pointwise.js';
 
 /** Attention over heads, as it reaches PyTorch's `scaled_dot_product_attention`. */

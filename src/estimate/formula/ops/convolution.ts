@@ -1,5 +1,5 @@
 import type { Net } from '../run/net.js';
-import type { Tensor } from '../run/tensor.js';
+import type { Tensor } from '../run/tape.js';
 
 interface ConvolutionShape {
   readonly channels: number;

@@ -1,6 +1,6 @@
 import type { Family, FeedForward } from '../../../model/types.js';
 import type { Net, Parameter } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { activate } from './activation.js';
 import { gatedFeedForward } from './feed-forward.js';
 import { linear, product } from './linear.js';

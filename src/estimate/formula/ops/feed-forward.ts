@@ -1,6 +1,6 @@
 import type { FeedForward } from '../../../model/types.js';
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { activate } from './activation.js';
 import { linear } from './linear.js';
 import type { Layer } from './norm.js';

@@ -1,5 +1,5 @@
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { type AttentionShape, attend, type Mask } from './attention.js';
 import { linear } from './linear.js';
 import { copy, scale } from './pointwise.js';

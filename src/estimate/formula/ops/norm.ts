@@ -1,5 +1,5 @@
 import type { Net, Parameter } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { fromInput, fromResult, multiply, shift } from './pointwise.js';
 
 export type Layer = (x: Tensor) => Tensor;

@@ -1,5 +1,5 @@
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 
 /** The sum of two tensors; the wider type wins, and the smaller tensor is repeated. */
 export function add(net: Net, a: Tensor, b: Tensor): Tensor {

@@ -1,5 +1,5 @@
 import type { Net } from '../run/net.js';
-import { last, type Tensor } from '../run/tensor.js';
+import { last, type Tensor } from '../run/tape.js';
 import { add, multiply, scale } from './pointwise.js';
 
 /** Cosines and sines by position, shared by all layers. */

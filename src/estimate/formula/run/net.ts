@@ -2,8 +2,7 @@ import { elementsOf } from '../../../model/parameter-list.js';
 import type { WrittenScores } from '../../../model/types.js';
 import { MiB } from '../../../units/bytes.js';
 import type { Block } from './recorder.js';
-import type { Tape } from './tape.js';
-import type { Tensor } from './tensor.js';
+import type { Tape, Tensor } from './tape.js';
 
 export interface Parameter extends Tensor {
   readonly shape: readonly number[];

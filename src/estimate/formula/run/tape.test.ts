@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { replay } from '../../trace/event-replay.js';
 import { Recorder } from './recorder.js';
-import { Tape } from './tape.js';
-import { last, type Tensor } from './tensor.js';
+import { last, Tape, type Tensor } from './tape.js';
 
 const size = 1024;
 

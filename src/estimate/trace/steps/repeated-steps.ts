@@ -1,6 +1,5 @@
 import { type EventStream, eventKind } from '../event-stream.js';
 import type { Trace } from '../trace-file.js';
-import { type Lives, livesOf } from './lives.js';
 
 /** After so many more equal steps an allocator takes nothing new. On a card the last that did were the seventh and the seventeenth. */
 const repeats = 16;
@@ -209,4 +208,21 @@ function closed(
   const added = [...waiting.values()].flat();
   for (const place of added) more += bytesOf(place);
   return more > fewBytes ? undefined : { from, to, times, replaced, left, added };
+}
+
+/** By slot: the events that ask for it and free it. */
+export interface Lives {
+  readonly allocatedAt: Int32Array;
+  /** The length of the stream where nothing frees it. */
+  readonly freedAt: Int32Array;
+}
+
+export function livesOf({ kind, slot, length, slots }: EventStream): Lives {
+  const allocatedAt = new Int32Array(slots);
+  const freedAt = new Int32Array(slots).fill(length);
+  for (let at = 0; at < length; at += 1) {
+    if (kind[at] === eventKind.alloc) allocatedAt[slot[at] ?? 0] = at;
+    else if (kind[at] === eventKind.free) freedAt[slot[at] ?? 0] = at;
+  }
+  return { allocatedAt, freedAt };
 }

@@ -1,12 +1,12 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../../failure.js';
-import { makeFolder } from '../../../files/make-folder.js';
+import { makeFolder } from '../../../files/folders.js';
 import { readOwnDocument, readOwnFile } from '../../../files/own-file.js';
 import { isDiskFull } from '../../../files/system-errors.js';
 import type { KernelPipes } from '../../../run/launch/libc.js';
 import { droppedNote } from '../../../run/log/dropped-record.js';
-import { addToLog } from '../../../run/log/log-lock.js';
+import { addToLog } from '../../../run/log/log-limit.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { Row } from '../../store/rows.js';
 import type { JobHistory, LogAnswer } from '../types.js';

@@ -219,7 +219,9 @@ export function runOrder(options: {
       device,
       ...(reservation.simulated === true && { simulated_device: true }),
     },
-    memoryBytes: limitFor(device, reservation.bytes, stored.alone, options.contextBytes),
+    // One with a whole device for its first run may take what is there.
+    memoryBytes: device !== 'host' && stored.alone ? null : reservation.bytes,
+    contextBytes: options.contextBytes(device),
     maxAttempts,
     pinnedDevice: true,
     devices: reservation.devices,
@@ -229,19 +231,4 @@ export function runOrder(options: {
     ...changesOf(details),
     account: details.account,
   };
-}
-
-/**
- * On the host the kernel holds the job to all that it was promised. On a GPU the SDK limits what
- * PyTorch takes beside the context; one with a whole device for its first run may take what is there.
- */
-function limitFor(
-  device: string,
-  bytes: number,
-  alone: boolean,
-  contextBytes: (device: string) => number,
-): number | null {
-  if (device === 'host') return bytes;
-  if (alone) return null;
-  return Math.max(1, bytes - contextBytes(device));
 }

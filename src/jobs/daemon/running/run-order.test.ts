@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { limitOn } from '../../../run/store/run-plan.js';
 import { GiB } from '../../../units/bytes.js';
 import type { JobDetails, StoredJob } from '../../store/records.js';
 import type { Reservation } from '../../types.js';
@@ -28,6 +29,7 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
     endedMs: undefined,
     runId: undefined,
     alone,
+    estimating: false,
     ending: undefined,
   };
 }
@@ -49,13 +51,15 @@ const order = (
 describe('runOrder', () => {
   it('holds a job to its promise: on a GPU less the context, on the host to all of it', () => {
     expect(order(stored(), ['gpu:1', 'gpu:2'])).toMatchObject({
-      memoryBytes: 9 * GiB,
+      memoryBytes: 10 * GiB,
+      contextBytes: GiB,
       devices: ['gpu:1', 'gpu:2'],
       pinnedDevice: true,
       settings: { device: 'gpu:1', batch_size: 'unknown', accumulation: 1, precision: 'fp32' },
       folder: '/srv',
     });
-    expect(order(stored(), ['host']).memoryBytes).toBe(10 * GiB);
+    expect(limitOn(order(stored(), ['gpu:1']), 'gpu:1')).toBe(9 * GiB);
+    expect(limitOn(order(stored(), ['host']), 'host')).toBe(10 * GiB);
     expect(order(stored({}, true), ['gpu:0']).memoryBytes).toBeNull();
     expect(order(stored({}, true), ['host']).memoryBytes).toBe(10 * GiB);
   });

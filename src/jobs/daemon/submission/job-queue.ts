@@ -112,6 +112,11 @@ export class JobQueue {
     this.#reasons = undefined;
   }
 
+  /** Whether it waits for its estimate. */
+  isEstimating(id: string): boolean {
+    return this.#waiting.get(id)?.estimating === true;
+  }
+
   /** Whether anybody waits whose need would change with what was learnt of a workload. */
   hasAlike(workloadKey: string): boolean {
     return this.#byWorkload.has(workloadKey);
@@ -120,7 +125,7 @@ export class JobQueue {
   renew(workloadKey: string, need: Omit<Need, 'gpus'>, expectedSeconds: Known<number>): void {
     for (const id of this.#byWorkload.get(workloadKey) ?? []) {
       this.#waitingBytes += need.bytes - (this.#waiting.get(id)?.bytes ?? 0);
-      this.#waiting.change(id, { ...need, alone: false, expectedSeconds });
+      this.#waiting.change(id, { ...need, alone: false, estimating: false, expectedSeconds });
     }
     this.#reasons = undefined;
   }
@@ -176,15 +181,14 @@ export class JobQueue {
     return this.#ordered(this.#rooms).slice(0, most);
   }
 
-  /** Many jobs of one owner who has all that he may have must not hide those of others. */
+  /** Many jobs that cannot start, of one owner who has all that he may have, must not hide others. */
   #startable(rooms: readonly DeviceRoom[]): readonly WaitingJob[] {
     const { quotaOf } = this.#settings;
-    if (quotaOf === undefined) return this.#ordered(rooms);
-    const shares = new Shares([...this.#running.values()], quotaOf);
-    return this.#ordered(
-      rooms,
-      (job) => shares.waitsFor(job, candidates(rooms, job).count) === undefined,
-    );
+    const shares = quotaOf && new Shares([...this.#running.values()], quotaOf);
+    return this.#ordered(rooms, (job) => {
+      if (job.estimating === true) return false;
+      return shares?.waitsFor(job, candidates(rooms, job).count) === undefined;
+    });
   }
 
   #ordered(

@@ -125,7 +125,7 @@ describe('a job that a plan takes', () => {
     expect(plan.surely).toBe(true);
     // Just as large as it must be: what the allocator may give back does not fit beside it.
     const line = sureBytes(plan.estimate);
-    expect(line).toBeLessThanOrEqual(budget.capacityBytes);
+    expect(line).toBeLessThanOrEqual(budget.memoryBytes);
     const { batch, precision, checkpointing, optimizer } = settings;
     const workload = { ...asked, batch, precision, checkpointing, optimizer };
     expect(await submitted(['train'], workload, line)).toMatchObject({

@@ -2,8 +2,8 @@ import { programCommand } from '../../../estimate/trace/program-command.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';
-import type { Account } from '../../../run/account.js';
 import { fillCommand, settingsVariables } from '../../../run/placeholders.js';
+import type { Account } from '../../../run/types.js';
 import type { Known } from '../../../units/known.js';
 import type { JobRequest } from '../types.js';
 import { settingsOf } from './job-request.js';
@@ -18,6 +18,8 @@ export interface ProgramJob {
   readonly timeoutSeconds: number;
   /** Whom it is traced as; left out, as who the server is. */
   readonly account?: Account | undefined;
+  /** Told what its trace does, and how far it is, 0 to 1, where that is known. */
+  readonly onProgress?: ((text: string, share?: number) => void) | undefined;
 }
 
 export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;
@@ -29,21 +31,23 @@ export interface ProgramNeed {
   readonly failure: string | null;
 }
 
-/** A person waits for the answer, and the program for its start. */
+/** The program waits for its start, and others of the same person for their estimates. */
 const usualTimeoutSeconds = 120;
 
-/**
- * What a job needs that stated nothing, found by tracing its program. Undefined where it is not to be
- * traced: no Python program, several GPUs, the host's memory, or a time of 0.
- */
+/** Whether its program can be traced: one in Python, on one GPU, with a time above 0. */
+export function canBeTraced({ command, gpus = 1, estimateTimeoutSeconds }: JobRequest): boolean {
+  return gpus === 1 && estimateTimeoutSeconds !== 0 && isProgram(command);
+}
+
+/** What a job needs that stated nothing, found by tracing its program; undefined where that cannot be traced. */
 export async function programNeed(
   request: JobRequest,
   offerBytes: number,
   estimate: EstimateOfProgram,
   signal: AbortSignal,
 ): Promise<ProgramNeed | undefined> {
-  const { gpus = 1, estimateTimeoutSeconds: timeoutSeconds = usualTimeoutSeconds } = request;
-  if (gpus !== 1 || timeoutSeconds === 0 || !isProgram(request.command)) return undefined;
+  if (!canBeTraced(request)) return undefined;
+  const { estimateTimeoutSeconds: timeoutSeconds = usualTimeoutSeconds } = request;
   const settings = { ...settingsOf(request), device: 'gpu:0' };
   try {
     const found = await estimate(

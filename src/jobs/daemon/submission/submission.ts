@@ -11,12 +11,17 @@ import {
   programPrecision,
 } from '../../degraded.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
-import type { NewJob } from '../../store/records.js';
+import type { JobDetails, NeedEvidence, NewJob } from '../../store/records.js';
 import { workloadKey } from '../../workload-key.js';
 import type { DaemonOptions } from '../options.js';
 import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';
-import { type EstimateOfProgram, type ProgramNeed, programNeed } from './program-need.js';
+import {
+  canBeTraced,
+  type EstimateOfProgram,
+  type ProgramNeed,
+  programNeed,
+} from './program-need.js';
 
 /** More than fit on a line say nothing. */
 const nameCharacters = 60;
@@ -27,12 +32,17 @@ export interface SubmissionParts {
   readonly runsOf: (workloadKey: string) => readonly MeasuredRun[];
   readonly estimate: DaemonOptions['estimate'];
   readonly plan: DaemonOptions['plan'];
-  /** Left out where programs cannot be traced. */
-  readonly estimateProgram?: EstimateOfProgram | undefined;
+  /** Left out where programs cannot be traced. `later`: a job whose program is to be traced is kept without. */
+  readonly estimateProgram?: EstimateOfProgram | 'later' | undefined;
   readonly signal: AbortSignal;
   readonly nowMs: number;
   /** How long a job may wait that does not say. */
   readonly waitSeconds: number | undefined;
+}
+
+/** A job before it is known whose it is. */
+export interface MadeJob extends Omit<NewJob, 'owner'> {
+  readonly details: JobDetails & { readonly evidence: NeedEvidence };
 }
 
 /** The workload of a job as its program runs it: in the precision that the program is told. */
@@ -42,10 +52,7 @@ export function asProgramRuns(workload: WorkloadRequest): WorkloadRequest {
 }
 
 /** A request as the job that is kept: what it needs and why, or why it is refused. */
-export async function newJobOf(
-  request: JobRequest,
-  parts: SubmissionParts,
-): Promise<Omit<NewJob, 'owner'>> {
+export async function newJobOf(request: JobRequest, parts: SubmissionParts): Promise<MadeJob> {
   const { lines, estimate, nowMs } = parts;
   const { command, memoryBytes, workload, gpus = 1, priority = 0 } = request;
   const offerBytes = largestOffer(lines, { gpus }) ?? 0;
@@ -74,10 +81,13 @@ export async function newJobOf(
   // The name is part of the key under which runs were measured.
   const batchSize = { batchSize: request.batch };
   const stated = judged(batchSize, estimated);
+  const trace =
+    stated.need.basis === 'unknown' && !isOnHost(parts, gpus) ? parts.estimateProgram : undefined;
+  const isLater = trace === 'later' && canBeTraced(request);
   const traced =
-    stated.need.basis === 'unknown' && parts.estimateProgram && !isOnHost(parts, gpus)
-      ? await programNeed(request, offerBytes, parts.estimateProgram, parts.signal)
-      : undefined;
+    trace === undefined || trace === 'later'
+      ? undefined
+      : await programNeed(request, offerBytes, trace, parts.signal);
   const first = traced ? afterTrace(judged(batchSize, traced.bytes), traced) : stated;
   const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
   const job = {
@@ -103,6 +113,8 @@ export async function newJobOf(
     workloadKey: key,
     details: { ...details, evidence },
   });
+  // It waits from when its need is known.
+  if (isLater) return { ...kept(first), deadlineMs: undefined, estimating: true };
   const smaller = await degradedFor(request, first, offerBytes, parts);
   const verdict = judgeFit(first.need, lines, smaller);
   if (verdict.verdict === 'fits') return kept(first);

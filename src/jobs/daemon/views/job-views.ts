@@ -13,14 +13,15 @@ export interface LiveFacts {
 }
 
 export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobSummary {
-  const { job, need, details, startedMs, endedMs, ending } = stored;
+  const { job, need, details, startedMs, endedMs, ending, estimating } = stored;
   const isEnding = job.state === 'running' && ending !== undefined;
   const reasonDetails = isEnding ? ending.reason : job.reason;
   const { settings, evidence } = details;
   // What these say is for people only: a job can run without them.
   const degradedReason = isDegradedReason(details.degradedReason) ? details.degradedReason : null;
   const degradedWhy = degradedReason === null ? '' : reasonWords(degradedReason);
-  const needReason = isNeedReason(evidence?.reason) ? evidence.reason : null;
+  const basedOn = estimating ? ({ code: 'estimating' } as const) : evidence?.reason;
+  const needReason = isNeedReason(basedOn) ? basedOn : null;
   return {
     ...job,
     // That it was degraded stays true whatever becomes of it.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../run/types.js';
 import { GiB } from '../../../units/bytes.js';
-import { runReport } from '../../run-for-tests.js';
+import { runReport } from '../../job-for-tests.js';
 import { renderRunHtml } from '../../run-html.js';
 import { nextCommand, runEnding } from './run-ending.js';
 

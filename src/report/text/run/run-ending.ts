@@ -3,14 +3,13 @@ import type { Attempt, RunReport } from '../../../run/types.js';
 import { outOfMemoryWords, settingsWords } from '../../../run/words.js';
 import { formatBytes } from '../../../units/bytes.js';
 import { formatSeconds } from '../../../units/durations.js';
-import { shellWords } from '../../../units/shell-words.js';
+import { shellWords } from '../../../units/words.js';
 import { reachedWords } from '../../progress-lines.js';
 import { holderWords } from '../../run-holders.js';
 import { count } from '../../words.js';
 import { sparkRows } from '../charts/sparkline.js';
 import { paintLine, type Span, span, type TextStyle } from '../spans.js';
-import { cleanText } from '../text-width.js';
-import { wrapText } from '../wrap-text.js';
+import { cleanText, wrapText } from '../text-width.js';
 
 const chartRows = 5;
 const widestChart = 80;

@@ -2,7 +2,7 @@ import { loadLineOf } from '../../../device/load-line.js';
 import { formatBytes, GiB } from '../../../units/bytes.js';
 import { formatSeconds } from '../../../units/durations.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import { type Column, type DeviceState, risks } from '../../../watch/types.js';
+import { type Column, type DeviceState, risks, type Series } from '../../../watch/types.js';
 import type { ScreenHits } from '../../monitor/view.js';
 import {
   causeWords,
@@ -16,7 +16,6 @@ import {
   usedOfTotal,
 } from '../../words.js';
 import { loadLineCell, memoryBar, riskPaint, trendArrow } from '../charts/bar.js';
-import { overTime } from '../charts/over-time.js';
 import { sparkRows } from '../charts/sparkline.js';
 import { type Paint, type Span, span, spansWidth, spread, type TextStyle } from '../spans.js';
 import { cleanText, cutText, fitText, textWidth } from '../text-width.js';
@@ -424,4 +423,36 @@ function graph(
   const rows = draw(state, view, width, height);
   rows.at(-1)?.push(span(` ${what}, last ${formatSeconds(recentSeconds(view))}`, 'dim'));
   return rows;
+}
+
+/**
+ * A series at even steps of time, for drawings whose cells are all as long: the peak of each cell.
+ * A bucket that is longer than a cell fills the cells it covers; before the first and after the
+ * last there is NaN.
+ */
+export function overTime(
+  series: Series,
+  range: { readonly fromSeconds: number; readonly toSeconds: number },
+  cells: number,
+): number[] {
+  const values = Array.from({ length: cells }, () => Number.NaN);
+  const step = (range.toSeconds - range.fromSeconds) / cells;
+  const { seconds, max } = series;
+  for (let index = 0; index < seconds.length; index++) {
+    const from = seconds[index] ?? 0;
+    const to = seconds[index + 1] ?? from;
+    const value = max[index] ?? Number.NaN;
+    if (Number.isNaN(value) || to < range.fromSeconds || from > range.toSeconds) continue;
+    const first = clamp(Math.floor((from - range.fromSeconds) / step), cells);
+    const last = clamp(Math.ceil((to - range.fromSeconds) / step) - 1, cells);
+    for (let cell = first; cell <= Math.max(first, last); cell++) {
+      const before = values[cell] ?? Number.NaN;
+      values[cell] = Number.isNaN(before) ? value : Math.max(before, value);
+    }
+  }
+  return values;
+}
+
+function clamp(cell: number, cells: number): number {
+  return Math.min(cells - 1, Math.max(0, cell));
 }

@@ -19,8 +19,7 @@ import {
   spread,
   type TextStyle,
 } from '../spans.js';
-import { cleanText, fitText, textWidth } from '../text-width.js';
-import { wrapText } from '../wrap-text.js';
+import { cleanText, fitText, textWidth, wrapText } from '../text-width.js';
 import { deviceArea } from './device-area.js';
 import { processTable, tableHead } from './process-table.js';
 

@@ -14,9 +14,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { User } from './user.js';
+import { newUserToken, type User } from './user.js';
 import { openUserStore, type UserStore, usersFile } from './user-store.js';
-import { newUserToken } from './user-token.js';
 
 let home: string;
 const open: UserStore[] = [];

@@ -5,8 +5,14 @@ import { Failure } from '../../../failure.js';
 import { loadSqlite } from '../../../jobs/store/sqlite.js';
 import { failureOf } from '../../../jobs/store/store-failures.js';
 import { type Role, roles } from '../identity.js';
-import { type User, type UserChange, unknownUser, userExists } from './user.js';
-import { hashOfToken, tokenId } from './user-token.js';
+import {
+  hashOfToken,
+  tokenId,
+  type User,
+  type UserChange,
+  unknownUser,
+  userExists,
+} from './user.js';
 
 /** Another writer is done within milliseconds; a machine that swaps takes longer. */
 const busyMs = 5000;

@@ -3,7 +3,7 @@ import { placeholdersOf } from '../../../../src/run/placeholders.js';
 import { outOfMemoryWords, placesWords, settingsWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
-import { capitalized } from '../../../../src/units/sentence.js';
+import { capitalized } from '../../../../src/units/words.js';
 import type { Attempt, ClimbedRung, JobView } from '../../api/types.js';
 
 /** Something that happened to a job. */

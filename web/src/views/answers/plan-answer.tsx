@@ -11,7 +11,6 @@ import {
 import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
 import { moduleRows } from '../../../../src/report/estimate-words.js';
 import {
-  neededBytes,
   optionCells,
   optionHeads,
   othersHeading,
@@ -70,7 +69,7 @@ export function PlanAnswer({ plan }: { plan: PlanDocument }) {
 function Others({ plan }: { plan: PlanDocument }) {
   const { alternatives, budget, estimate } = plan;
   if (alternatives.length === 0) return null;
-  const needs = [estimate, ...alternatives].map((option) => neededBytes(option, budget));
+  const needs = [estimate, ...alternatives].map(({ peak }) => peak.leastCapacityBytes);
   const widest = Math.max(budget.memoryBytes, ...needs) * 1.02;
   const heading = othersHeading(plan);
   return (
@@ -105,8 +104,8 @@ const figures: ReadonlySet<string> = new Set(['batch', 'needs', 'time']);
 function OptionRow(props: { option: PlanOption; plan: PlanDocument; widest: number }) {
   const { option, plan, widest } = props;
   const { budget } = plan;
-  const [fits, batch, needs, time, how] = optionCells(option, plan.estimate, budget);
-  const needed = neededBytes(option, budget);
+  const [fits, batch, needs, time, how] = optionCells(option, plan.estimate);
+  const needed = option.peak.leastCapacityBytes;
   return (
     <tr>
       <td class={`fits ${fits}`}>{fits}</td>

@@ -114,7 +114,7 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
             {...bind('memory')}
             label={formLabels.memoryBytes}
             placeholder={gpuHere?.isHere === true ? 'that of the card' : 'such as 24GiB'}
-            hint="What PyTorch may take; or name a card below"
+            hint="Of each device, CUDA context included; or name a card below"
           />
           <TextField {...bind('gpus')} label={formLabels.gpus} placeholder="1 (default)" numeric />
           <ChoiceField

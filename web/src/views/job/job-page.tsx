@@ -239,12 +239,13 @@ function barsOf({ need, reservation, attempts }: JobView): readonly Bar[] {
       look: 'estimated',
     });
   }
-  bars.push({
-    label: reservation === null ? neededLabel(need) : 'Reserved',
-    note: basisWords(reservation?.basis ?? need.basis),
-    bytes: reservation?.bytes ?? need.bytes,
-    look: 'reserved',
-  });
+  if (reservation !== null || need.whyDetails?.code !== 'estimating')
+    bars.push({
+      label: reservation === null ? neededLabel(need) : 'Reserved',
+      note: basisWords(reservation?.basis ?? need.basis),
+      bytes: reservation?.bytes ?? need.bytes,
+      look: 'reserved',
+    });
   for (const { number, peakBytes, peakFrom, source, outOfMemory } of attempts) {
     if (!isKnown(peakBytes)) continue;
     bars.push({

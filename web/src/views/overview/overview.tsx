@@ -8,7 +8,7 @@ import {
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { formatSeconds } from '../../../../src/units/durations.js';
 import { isKnown } from '../../../../src/units/known.js';
-import { capitalized } from '../../../../src/units/sentence.js';
+import { capitalized } from '../../../../src/units/words.js';
 import type { Alert, DeviceView } from '../../api/types.js';
 import { type ChartInput, forecastShape, roomAhead } from '../../charts/chart-input.js';
 import { ChartBox } from '../../parts/chart-box.js';

@@ -245,6 +245,9 @@ function Memory({ job }: { job: JobSummary }) {
       </>
     );
   }
+  if (job.need.whyDetails?.code === 'estimating') {
+    return <>{job.waiting === null ? '' : 'being estimated'}</>;
+  }
   if (job.need.basis === 'unknown') return <>a whole device</>;
   return (
     <>

@@ -1,0 +1,340 @@
+"""Models that a program converts or exports, and tensors that it shares with other libraries."""
+
+import os
+import tempfile
+import unittest
+from importlib.util import find_spec
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from tracing.kinds.test_crashes import traced
+from tracing.kinds.traced_program import rows_of
+
+from plimsoll.tracing.programs.lightning import _ends_with_an_epoch, _limits
+from plimsoll.tracing.programs.loops.loaders import Passage
+
+QUANTIZED = """
+import torch
+import torch.ao.quantization as quantization
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quantize, self.dequantize = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.norm, self.relu = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()
+        self.head = nn.Linear(8 * 36, 10)
+
+    def forward(self, x):
+        x = self.relu(self.norm(self.conv(self.quantize(x))))
+        return self.dequantize(self.head(x.flatten(1)))
+
+for device in ("cpu", "cuda"):
+    model = Net().train()
+    model.qconfig = quantization.get_default_qat_qconfig("fbgemm")
+    quantization.fuse_modules_qat(model, [["conv", "norm", "relu"]], inplace=True)
+    quantization.prepare_qat(model, inplace=True)
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.randn(16, 3, 8, 8, device=device)).pow(2).mean().backward()
+        optimizer.step()
+    quantized = quantization.convert(model.cpu().eval())
+    assert quantized(torch.randn(2, 3, 8, 8)).shape == (2, 10)
+    assert quantized.conv.weight().dtype == torch.qint8
+small = quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 8)), {nn.Linear}, dtype=torch.qint8)
+assert small(torch.randn(2, 8)).shape == (2, 8)
+"""
+
+EXPORTED = """
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
+on_host = torch.export.export(model.eval(), (torch.randn(2, 3, 8, 8),))
+assert "batch_norm" in str(on_host.graph)
+assert not any(buffer.is_meta for buffer in model.buffers())
+model.cuda()
+size = torch.export.Dim("size", min=2, max=64)
+pictures = torch.randn(16, 3, 8, 8, device="cuda")
+exported = torch.export.export(model, (pictures,), dynamic_shapes=({0: size},))
+assert exported.module()(torch.randn(32, 3, 8, 8, device="cuda")).is_cuda
+torch.export.save(exported, "model.pt2")
+assert torch.export.load("model.pt2").module()(pictures).shape == (16, 10)
+
+class Placed(nn.Module):
+    def forward(self, x):
+        return x + torch.ones(8, device="cuda")
+
+# Its code names a device, which the export here does not know.
+assert torch.export.export(Placed(), (pictures,)).module()(pictures).is_cuda
+"""
+
+SHARED = """
+import numpy as np
+import torch
+
+rows = torch.randn(1000, 500, device="cuda")
+assert torch.from_dlpack(rows).is_cuda and rows.__dlpack_device__() == (2, 0)
+assert torch.from_dlpack(rows).data_ptr() == rows.data_ptr()
+capsule = torch.utils.dlpack.to_dlpack(rows)
+assert torch.utils.dlpack.from_dlpack(capsule).shape == rows.shape
+
+class Array:
+    # As arrays of other libraries on the GPU.
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, stream=None, **_):
+        return self.tensor.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+assert torch.from_dlpack(Array(rows)).is_cuda
+assert torch.from_dlpack(np.arange(10)).sum() == 45 and np.from_dlpack(torch.arange(5)).sum() == 10
+assert np.from_dlpack(rows.cpu()).shape == (1000, 500)
+"""
+
+DRAWN = """
+import torch
+
+torch.set_default_tensor_type(torch.cuda.FloatTensor)
+assert torch.normal(0.0, 1.0, (100, 100)).is_cuda and torch.normal(0.0, 1.0, size=(3,)).is_cuda
+assert not torch.normal(0.0, 1.0, (3,), device="cpu").is_cuda
+assert torch.normal(torch.zeros(3), 1.0).is_cuda
+torch.set_default_tensor_type(torch.FloatTensor)
+# A default device means nothing to it.
+torch.set_default_device("cuda")
+assert not torch.normal(0.0, 1.0, (3,)).is_cuda
+"""
+
+
+class Converted(unittest.TestCase):
+    def test_quantized_models_run_on_values(self):
+        rows_of(self, QUANTIZED)
+
+    def test_exported_models_run_where_the_model_does(self):
+        rows_of(self, EXPORTED)
+
+    @unittest.skipUnless(find_spec("numpy"), "needs numpy")
+    def test_tensors_shared_by_dlpack_stay_on_the_gpu_and_are_counted_once(self):
+        asked = [row[2] for row in rows_of(self, SHARED) if isinstance(row, list) and row[0] == "a"]
+        self.assertEqual(asked.count(1000 * 500 * 4), 1)
+
+    def test_normal_numbers_are_drawn_where_the_default_type_is(self):
+        rows_of(self, DRAWN)
+
+
+# As torchmetrics holds labels against those that there may be.
+LABELS = """
+import torch
+
+scores = torch.randn(16, 4, device="cuda")
+found = torch.unique(scores.argmax(-1))
+assert len(found) == 4
+if torch.any((found != 0) & (found != 1) & (found != 2) & (found != 3)):
+    raise RuntimeError("other labels")
+marks = torch.unique((scores[:, 0] > 0.5).int())
+if torch.any((marks != 0) & (marks != 1)):
+    raise RuntimeError("other marks")
+# More words than places: each place may have its own.
+assert len(torch.unique(torch.randn(4, 999, device="cuda").argmax(-1))) == 4
+assert len(torch.unique(torch.randn(64, device="cuda").long())) == 64
+"""
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from range(5)
+
+
+class Metrics(unittest.TestCase):
+    def test_the_different_labels_of_a_choice_are_those_it_is_made_of(self):
+        rows_of(self, LABELS)
+
+    def test_a_stream_does_not_tell_how_short_its_last_batch_is(self):
+        passage = Passage.__new__(Passage)
+        passage._loader, passage._recent = DataLoader(Stream(), batch_size=2), [0, 1]
+        self.assertEqual(passage._short(), 0)
+        passage._loader = DataLoader(range(5), batch_size=2)
+        self.assertEqual(passage._short(), 1)
+
+
+# One rank alone: sharded models, their checkpoints, and collectives whose arguments are given by name.
+
+ALONE = """
+import os, tempfile
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoints
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import fully_shard
+
+os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29500", RANK="0", WORLD_SIZE="1")
+os.chdir(tempfile.mkdtemp())
+dist.init_process_group("nccl")
+model = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 512)).cuda()
+for layer in (*model, model):
+    fully_shard(layer)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.randn(64, 512, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+weights, moments = get_state_dict(model, optimizer)
+try:
+    checkpoints.load({"model": weights}, checkpoint_id="none")
+except checkpoints.CheckpointException:
+    pass
+else:
+    raise AssertionError("nothing is there")
+checkpoints.save({"model": weights, "optimizer": moments}, checkpoint_id="last")
+assert os.path.exists("last/.metadata")
+checkpoints.load({"model": weights, "optimizer": moments}, checkpoint_id="last")
+set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
+
+losses, loss = [torch.zeros(1, device="cuda")], torch.ones(1, device="cuda")
+dist.all_gather(tensor_list=losses, tensor=loss)
+dist.gather(tensor=loss, gather_list=losses, dst=0)
+results = [None]
+dist.all_gather_object(object_list=results, obj={"loss": 1})
+assert results == [{"loss": 1}]
+dist.gather_object(object_gather_list=results, obj={"loss": 2}, dst=0)
+assert results == [{"loss": 2}]
+assert dist.all_gather(losses, loss, async_op=True).wait()
+dist.destroy_process_group()
+"""
+
+
+class ShardedCheckpoints(unittest.TestCase):
+    def test_they_are_saved_and_loaded_by_name(self):
+        rows_of(self, ALONE)
+
+
+# The short epochs that are asked of Lightning's Trainer.
+
+
+class ShortEpochs(unittest.TestCase):
+    def test_three_steps_follow_one_another_before_a_validation_within_the_epoch(self):
+        for interval in (0.5, 0.1):
+            limits = _limits({"val_check_interval": interval})
+            self.assertEqual((limits["limit_train_batches"], limits["val_check_interval"]), (4, 3))
+
+    def test_a_step_may_be_of_several_batches(self):
+        limits = _limits({"val_check_interval": 0.25, "accumulate_grad_batches": 2})
+        self.assertEqual((limits["limit_train_batches"], limits["val_check_interval"]), (8, 6))
+
+    def test_a_validation_at_the_end_of_an_epoch_stays_there(self):
+        self.assertNotIn("val_check_interval", _limits({}))
+        self.assertNotIn("val_check_interval", _limits({"val_check_interval": 1.0}))
+        self.assertEqual(_limits({"val_check_interval": 500})["val_check_interval"], 1.0)
+        self.assertEqual(_limits({})["limit_train_batches"], 3)
+
+    def test_a_number_of_steps_may_end_a_training_within_an_epoch(self):
+        self.assertTrue(_ends_with_an_epoch({"max_epochs": 3, "max_steps": -1}))
+        self.assertFalse(_ends_with_an_epoch({"max_steps": 20}))
+        self.assertFalse(_ends_with_an_epoch({"max_time": "00:01:00:00"}))
+
+    def test_fewer_batches_that_a_person_asks_for_are_all(self):
+        limits = _limits({"val_check_interval": 0.5, "limit_train_batches": 2})
+        self.assertEqual(limits["limit_train_batches"], 2)
+        self.assertNotIn("val_check_interval", limits)
+
+
+# TorchScript, the profiler and compiled steps: programs that use them beside their model.
+
+SAVED = """
+import os
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1000, 300)
+
+    def forward(self, x):
+        return torch.relu(self.layer(x))
+
+batch = torch.randn(4, 1000)
+torch.jit.script(Net()).save("script.pt")
+torch.jit.save(torch.jit.trace(Net().eval().cuda(), batch.cuda()), "traced.pt")
+for name in ("script.pt", "traced.pt"):
+    model = torch.jit.load(name, map_location="cuda")
+    assert next(model.parameters()).is_cuda and model(batch.cuda()).is_cuda
+    model = torch.jit.load(name, map_location="cpu")
+    assert model(batch).device.type == "cpu"
+    assert model.to("cuda")(batch.cuda()).is_cuda
+frozen = torch.jit.freeze(torch.jit.trace(Net().eval().cuda(), batch.cuda()))
+assert frozen(batch.cuda()).shape == (4, 300)
+"""
+
+PROFILED = """
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+model = torch.nn.Linear(1000, 300).cuda()
+for activities in ([ProfilerActivity.CPU, ProfilerActivity.CUDA], [ProfilerActivity.CUDA]):
+    with profile(activities=activities, profile_memory=True) as profiler:
+        model(torch.ones(2, 1000, device="cuda")).sum().backward()
+    profiler.key_averages().table(sort_by="cuda_time_total")
+with torch.autograd.profiler.profile(use_cuda=True) as profiler:
+    model(torch.ones(2, 1000, device="cuda"))
+"""
+
+# As Lightning compiles the steps of a module.
+STEPS = """
+import torch
+
+class Net(torch.nn.Module):
+    automatic_optimization = True
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.logged = torch.nn.Linear(8, 8), []
+
+    def training_step(self, batch):
+        loss = self.layer(batch).sum()
+        self.logged.append(loss.detach())
+        return loss
+
+compiled = torch.compile(Net().cuda())
+model = compiled._orig_mod
+model.training_step = compiled.dynamo_ctx(model.training_step)
+for _ in range(3):
+    model.training_step(torch.ones(2, 8, device="cuda")).backward()
+assert len([loss.to("cpu").item() for loss in model.logged]) == 3
+"""
+
+
+class TorchScript(unittest.TestCase):
+    def test_models_are_traced_saved_and_loaded_without_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = traced(folder, SAVED)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), ["t.jsonl", "train.py"])
+
+    def test_a_file_of_a_real_run_is_read_and_its_weights_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "real.pt")
+            torch.jit.script(torch.nn.Linear(1000, 300)).save(path)
+            program = f"import torch\nmodel = torch.jit.load({path!r}, 'cuda')\n"
+            rows = rows_of(self, program + "model(torch.ones(2, 1000, device='cuda'))\n")
+        asked = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
+        self.assertIn(1000 * 300 * 4, asked)
+
+    def test_the_profiler_does_not_ask_for_a_card(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = traced(folder, PROFILED)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("Failed to record", done.stderr)
+
+    def test_compiled_steps_keep_what_they_log(self):
+        rows_of(self, STEPS)
+
+
+if __name__ == "__main__":
+    unittest.main()
