@@ -61,6 +61,8 @@ SECOND_TIER = (
     # Recovery of long loops; that nothing is lost is seen in the first tier by shorter ones.
     "keeping.test_keeping.KeepingBelow",
     "sdk.test_in_the_wild.Compiled",
+    # Several estimates, each of which starts a tracer.
+    "sdk.test_names.Estimates.test_a_model_of_transformers_that_is_here_is_asked_about_as_its_config_is",
     "sdk.test_in_the_wild.Workers",
     # Models on many cards.
     "sharding",

@@ -136,7 +136,7 @@ class Families(unittest.TestCase):
                 batch = batch_for(model, given)
                 self.assertEqual((type(model).__name__, set(batch)), (name, inputs))
                 self.assertEqual(is_text_alone(model, given), kind == "udop")
-                hugging_face._forward(given)(model, batch).backward()
+                hugging_face.usual_forward(given)(model, batch).backward()
 
     def test_things_in_images_have_boxes_and_classes(self):
         given = settings(batch=2, seq=0, precision="fp32")
@@ -151,7 +151,7 @@ class Families(unittest.TestCase):
             self.assertEqual(batch["pixel_values"].shape, (2, 3, 32, 48))
             self.assertEqual([one["boxes"].shape for one in batch["labels"]], [(7, 4), (7, 4)])
             self.assertEqual(target_notes(model, given), ["each image is taken to show 7 objects"])
-            hugging_face._forward(given)(model, batch).backward()
+            hugging_face.usual_forward(given)(model, batch).backward()
 
     def test_sound_of_a_codec_has_a_channel(self):
         given = settings(mode="infer", batch=2, seq=640, precision="fp32")
