@@ -7,7 +7,7 @@ export interface RowHeights {
   readonly narrow: number;
 }
 const jobHeights: RowHeights = { wide: 68, narrow: 140 };
-const narrow = matchMedia('(max-width: 760px)');
+const narrow = '(max-width: 760px)';
 
 export interface RowStyle {
   readonly transform: string;
@@ -63,7 +63,7 @@ export function VirtualRows(props: {
 }
 
 function heightNow(heights: RowHeights): number {
-  return narrow.matches ? heights.narrow : heights.wide;
+  return matchMedia(narrow).matches ? heights.narrow : heights.wide;
 }
 
 /** Rows above and below the screen that are drawn as well, so that scrolling shows no holes. */
