@@ -76,6 +76,7 @@ SECOND_TIER = (
     # Processes that import everything by themselves.
     "test_forked.Traces",
     "tracing.libraries.test_later_parts",
+    "tracing.libraries.test_quicker_compiling.OpHashes",
     "tracing.test_warm.Traces",
     # To record where Python allocates is slow.
     "sessions.test_session.Sessions.test_records_allocations_of_python_only_inside_the_block",
@@ -89,7 +90,6 @@ SMOKE = (
     "tracing.kinds.test_generated_texts.GeneratedTexts.test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read",
     "tracing.libraries.test_later_parts.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
     "tracing.loops.test_loops.Loops.test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted",
-    "tracing.test_warm.Traces.test_lines_are_those_of_all_imports",
     "trainers.test_hugging_face_trainer.LeftAlone.test_a_step_that_hands_on_all_it_is_given_is_known",
     "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",
 )

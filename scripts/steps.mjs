@@ -81,8 +81,8 @@ export function run([command, args], { show = false, env = process.env } = {}) {
 export async function runWithDaemons(command) {
   // A short name: those of sockets in it are limited.
   const folder = mkdtempSync(join(realpathSync(tmpdir()), 'pe-'));
-  // Jobs of other accounts have files below it.
-  chmodSync(folder, 0o755);
+  // As the machine's own: other accounts have jobs here.
+  chmodSync(folder, 0o1777);
   let signal;
   const end = (name) => {
     signal ??= name;

@@ -5,6 +5,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as batches from './entries/batches.js';
+import * as buffers from './entries/buffers.js';
+import * as estimates from './entries/estimate.js';
+import * as jobs from './entries/jobs.js';
+import * as plans from './entries/plan.js';
+import * as runs from './entries/run.js';
+import * as snapshots from './entries/snapshot.js';
+import * as watches from './entries/watch.js';
+import { Failure } from './failure.js';
+import * as core from './index.js';
 import { discoverDevices, type Sample, watch } from './index.js';
 
 describe('the library', () => {
@@ -30,6 +40,142 @@ describe('the library', () => {
     const times = samples.map(({ atSeconds }) => atSeconds);
     expect(times).toEqual(times.toSorted((a, b) => a - b));
     expect(watching.states()[0]?.history.statistics().samples).toBeGreaterThanOrEqual(3);
+  });
+});
+
+/** Functions that take what other functions of the library made, as their types say; nothing is checked twice. */
+const typed = [
+  'Failure DeviceLost isKnown isOutOfMemoryError createScanner createDiagnosis createForecaster watchGcPauses',
+  'hostMemoryPercent findSavings superviseRun planMaxBatch planSettings bytesToReserve fitOf sureBytes asPython',
+  'bitsAndBytesArguments dotenvLines shellLines Ledger WaitingList admit place inOrder turnOf judgeFit largestOffer',
+  'correctEstimate expectedSeconds measuredRun degradedBy changeableSettingsOf explainWaiting loadLineOf workloadKey',
+  'readJobVariables environmentForJobs reasonWords needReasonWords waitingReasonWords',
+].flatMap((line) => line.split(' '));
+/** What suits a function; each of its arguments is then replaced by one of no use. */
+const suiting: Readonly<Record<string, readonly unknown[]>> = {
+  adaptiveBatches: [[1], { batchSize: 1 }],
+  deviceMemoryPercent: [{}],
+  recoveringStep: [() => 1, {}],
+  BufferStore: [{}],
+  ArrayBufferPool: [{}],
+  discoverDevices: [{}],
+  selectDevices: [[], []],
+  findGpu: ['h100', []],
+  homeFolder: [{}, '/srv/me'],
+  answerMachine: [{}],
+  runCommand: [{ command: ['true'] }],
+  readModel: ['gpt2'],
+  answerEstimate: [{}, core.answerMachine()],
+  answerPlan: [{}, core.answerMachine()],
+  answerPlanWithin: [{}, { capacityBytes: 1, mayChange: [] }, core.answerMachine()],
+  readSnapshot: ['snapshot.pickle', () => {}],
+  parseSnapshot: [new Uint8Array()],
+  analyseSnapshot: [{ devices: [] }, {}],
+  snapshotDocument: [{ figures: {} }, { top: 1 }],
+  formatBytes: [1],
+  formatSeconds: [1],
+  parseBytes: ['1'],
+  parseSeconds: ['1'],
+  watch: [{}],
+  estimate: [{}, core.answerMachine()],
+  choosePreset: [{ forTraining: true }],
+  loadQuantization: ['home', 'gpt2'],
+  saveQuantization: ['home', {}],
+  checkEnvironment: [{}, {}],
+  environmentSettings: [{}],
+  alertLine: [{}],
+  createHistory: [{}],
+  createVirtualClock: [{}],
+  deliverToCallback: [() => {}],
+  deliverToCommand: [['true'], {}],
+  deliverToLog: [{ write: () => {} }],
+  deliverToWebhook: ['https://example.org', {}],
+  readRecordedTrace: ['trace.json', 'gpu:0'],
+  replay: ['trace.json', 'gpu:0'],
+  replayTrace: [{ rows: [] }],
+  recogniseLine: ['Killed'],
+  RunFolder: ['home', 'id'],
+  openJobStore: ['jobs.sqlite'],
+  makeHome: ['home'],
+  localEngine: [{}],
+  openDaemon: [{}],
+  openServer: [{}],
+  openService: [{}],
+};
+
+describe('every function that people call', () => {
+  const modules = [core, batches, buffers, estimates, jobs, plans, runs, snapshots, watches];
+  const functions = new Map(
+    modules.flatMap((module) =>
+      Object.entries(module).filter(
+        (entry): entry is [string, Function] => typeof entry[1] === 'function',
+      ),
+    ),
+  );
+  const call = async (name: string, given: readonly unknown[]): Promise<unknown> => {
+    const made = functions.get(name);
+    if (made === undefined) return undefined;
+    try {
+      const isClass = Function.prototype.toString.call(made).startsWith('class');
+      return await (isClass
+        ? Reflect.construct(made, given)
+        : Reflect.apply(made, undefined, given));
+    } catch (error) {
+      return error;
+    }
+  };
+  const refused = (field?: string) =>
+    expect.objectContaining({
+      kind: 'input',
+      fact: expect.stringMatching(/./),
+      next: expect.stringMatching(/./),
+      ...(field !== undefined && { code: 'bad-argument', field }),
+    });
+
+  it('is in one of the two lists', () => {
+    expect([...functions.keys()].toSorted()).toEqual(
+      [...Object.keys(suiting), ...typed].toSorted(),
+    );
+  });
+
+  it.each(Object.entries(suiting))('refuses what it has no use for: %s', async (name, given) => {
+    for (const [place] of given.entries()) {
+      for (const wrong of [5n, Symbol('wrong')]) {
+        const found = await call(name, given.with(place, wrong));
+        expect([place, found]).toEqual([place, refused()]);
+        expect(found).toBeInstanceOf(Failure);
+      }
+    }
+  });
+
+  it.each([
+    ['watch', [{ thresholds: { banana: 1 } }], 'banana'],
+    ['watch', [{ thresholds: { enabled: { banana: true } } }], 'banana'],
+    ['watch', [{ thresholds: { enabled: { leak: 'yes' } } }], 'leak'],
+    ['watch', [{ interval: 1 }], 'interval'],
+    ['watch', [{ onAlert: 5 }], 'onAlert'],
+    ['adaptiveBatches', [5, { batchSize: 1 }], 'source'],
+    ['adaptiveBatches', [[1], { batchSise: 8 }], 'batchSise'],
+    ['recoveringStep', [5], 'run'],
+    ['recoveringStep', [() => 1, { microbatches: 4 }], 'microbatches'],
+    ['runCommand', [{ command: ['true'], batch: 4 }], 'batch'],
+    ['runCommand', [{ command: ['true'], batchSize: -1 }], 'batchSize'],
+    ['BufferStore', [{ limits: '1GiB' }], 'limits'],
+    ['discoverDevices', [{ simulate: { scenarios: 'leak' } }], 'scenarios'],
+  ])('names what is wrong: %s of %o', async (name, given, field) => {
+    expect(await call(name, given)).toEqual(refused(field));
+  });
+
+  it('refuses levels of warning above those that are critical', async () => {
+    for (const [thresholds, words] of [
+      [{ gpuWarningPercent: 96 }, 'gpuWarningPercent (96) is above gpuCriticalPercent (95).'],
+      [{ memoryWarningPercent: 80, memoryCriticalPercent: 70 }, 'memoryWarningPercent (80)'],
+      [{ riskWarning: 'critical', riskCritical: 'high' }, 'riskWarning (critical)'],
+    ] as const) {
+      const found = await call('watch', [{ thresholds }]);
+      expect(found).toEqual(refused());
+      expect(String(found)).toContain(words);
+    }
   });
 });
 

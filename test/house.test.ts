@@ -12,8 +12,8 @@ import { projectFiles, root } from './support/project-files.js';
 /** From the ground up: a file may import from its own layer or from a lower one. */
 const layers = [
   'src/failure.ts',
-  'src/files/',
   'src/units/',
+  'src/files/',
   'src/time/',
   'src/device/',
   'src/watch/',

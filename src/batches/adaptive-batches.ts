@@ -1,17 +1,19 @@
 import { hostProvider } from '../device/host/provider.js';
 import type { Device } from '../device/types.js';
-import { isKnown } from '../units/known.js';
-import { median } from '../watch/diagnosis/growth.js';
 import {
-  badOption,
+  badArgument,
   callable,
+  checkArguments,
   checkOptions,
+  fileName,
+  object,
   percent,
   samples,
   seconds,
-  text,
   whole,
-} from './options.js';
+} from '../units/arguments.js';
+import { isKnown } from '../units/known.js';
+import { median } from '../watch/diagnosis/growth.js';
 import { readPosition, writePosition } from './position-file.js';
 
 export interface AdaptiveBatchesOptions {
@@ -167,8 +169,7 @@ export function adaptiveBatches<S>(
 /** Refuses what would lose samples or never end: no batch is handed out before. */
 function refuseOdd<S>(source: SampleSource<S>, options: AdaptiveBatchesOptions): void {
   const owner = 'adaptiveBatches';
-  checkOptions(owner, { source }, { source: samples }, ['source']);
-  const given: Readonly<Record<string, unknown>> = { ...Object(options) };
+  checkArguments(owner, { source }, { source: samples });
   const rules = {
     batchSize: whole(1),
     smallestBatch: whole(1),
@@ -176,20 +177,20 @@ function refuseOdd<S>(source: SampleSource<S>, options: AdaptiveBatchesOptions):
     growBelowPercent: percent,
     memoryPercent: callable,
     checkSeconds: seconds,
-    positionFile: text,
+    positionFile: fileName,
     startAt: whole(0),
     onResize: callable,
     now: callable,
   };
-  checkOptions(owner, given, rules, ['batchSize']);
+  checkOptions(owner, options, rules, ['batchSize']);
   const { batchSize, smallestBatch = defaults.smallest } = options;
   if (smallestBatch > batchSize) {
-    throw badOption(owner, 'smallestBatch', smallestBatch, `Pass ${batchSize} or less.`);
+    throw badArgument(owner, 'smallestBatch', smallestBatch, `Pass ${batchSize} or less.`);
   }
   const { growBelowPercent: grow = defaults.growBelow } = options;
   const { shrinkAbovePercent: shrink = defaults.shrinkAbove } = options;
   if (grow >= shrink) {
-    throw badOption(owner, 'growBelowPercent', grow, `Pass less than ${shrink}.`);
+    throw badArgument(owner, 'growBelowPercent', grow, `Pass less than ${shrink}.`);
   }
 }
 
@@ -204,6 +205,7 @@ export type MemoryProbe = () => number | undefined | Promise<number | undefined>
  * console.log(await probe()); // 41.5
  */
 export function deviceMemoryPercent(device: Pick<Device, 'read'>): MemoryProbe {
+  checkArguments('deviceMemoryPercent', { device }, { device: object });
   return async () => {
     const { usedBytes, totalBytes } = await device.read();
     if (!isKnown(usedBytes) || !isKnown(totalBytes) || totalBytes === 0) return undefined;

@@ -1,5 +1,5 @@
+import { callable, checkArguments, checkOptions, list, whole } from '../units/arguments.js';
 import { isKnown, type Known } from '../units/known.js';
-import { callable, checkOptions, whole } from './options.js';
 import type { Observation } from './sizes/fit.js';
 import { cleanStepsToGrow, evenPart, growBack } from './sizes/grow-back.js';
 import { keepBelow, type StepReading } from './sizes/keep-below.js';
@@ -61,20 +61,16 @@ export function recoveringStep<S, R>(
   run: (samples: readonly S[], microbatch: Microbatch) => R | Promise<R>,
   options: RecoveringStepOptions<S> = {},
 ): RecoveringStep<S, R> {
-  checkOptions('recoveringStep', { run }, { run: callable }, ['run']);
-  checkOptions(
-    'recoveringStep',
-    { ...Object(options) },
-    {
-      microbatch: whole(1),
-      weight: callable,
-      isOutOfMemory: callable,
-      undo: callable,
-      onResize: callable,
-      growAfter: whole(1),
-      memory: callable,
-    },
-  );
+  checkArguments('recoveringStep', { run }, { run: callable });
+  checkOptions('recoveringStep', options, {
+    microbatch: whole(1),
+    weight: callable,
+    isOutOfMemory: callable,
+    undo: callable,
+    onResize: callable,
+    growAfter: whole(1),
+    memory: callable,
+  });
   const isOutOfMemory = options.isOutOfMemory ?? isOutOfMemoryError;
   const size = createStepSize({
     first: options.microbatch ?? Number.POSITIVE_INFINITY,
@@ -83,6 +79,7 @@ export function recoveringStep<S, R>(
   });
 
   async function step(batch: readonly S[]): Promise<StepResult<R>> {
+    checkArguments('a recovering step', { batch }, { batch: list });
     const weights = options.weight === undefined ? undefined : batch.map(options.weight);
     const wholeWeight = weights === undefined ? batch.length : sum(weights);
     const parts: { value: R; share: number; samples: number }[] = [];

@@ -76,6 +76,7 @@ export class BufferStore {
 
   /** The value, in memory of its own; undefined where it was never put, was dropped, or is damaged. */
   get(key: string): BufferValue | undefined {
+    checkKey(key);
     const inFile = this.#files.use(key);
     const held = this.#memory.use(key);
     const record = held?.record ?? (inFile && this.#folder?.read(key));
@@ -98,6 +99,7 @@ export class BufferStore {
 
   /** Removes an item; true where there was one. */
   delete(key: string): boolean {
+    checkKey(key);
     const inFile = this.#files.remove(key);
     if (inFile) this.#folder?.remove(key);
     return this.#memory.remove(key) || inFile;

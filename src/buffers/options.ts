@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { checkOptions, elsewhere, fileName } from '../units/arguments.js';
 import { parseBytes } from '../units/bytes.js';
 
 export interface BufferStoreOptions {
@@ -26,11 +27,17 @@ const store = 'a buffer store';
 
 /** Checked, in bytes. */
 export function storeSettings(options: BufferStoreOptions): StoreSettings {
+  checkOptions(store, options, {
+    limit: elsewhere,
+    folder: fileName,
+    fileAbove: elsewhere,
+    fileLimit: elsewhere,
+    compression: elsewhere,
+  });
   const { limit = 'auto', compression = 'auto' } = options;
   if (compression !== 'auto' && compression !== 'none') {
     throw bad('compression', 'Pass "auto" or "none".');
   }
-  if (options.folder === '') throw bad('folder', 'Name a folder, or leave it out.');
   return {
     limitBytes: limit === 'auto' ? 'auto' : sizeOption('limit', limit),
     folder: options.folder,

@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
 import { Failure } from '../failure.js';
-import { type Risk, risks } from '../watch/types.js';
+import { outOfOrder } from '../watch/alerts/alert-thresholds.js';
 import { findConfigFile, readConfigFile } from './config-file.js';
 import { configurationVariables, type Environment } from './environment.js';
 import type { Config } from './schema.js';
@@ -101,19 +101,14 @@ function withoutUndefined<T extends object>(object: T): Defined<T> {
 /** Each may come from another place, so this can only be seen once they are together. */
 function checkOrder({ alerts, training }: Settings): void {
   checkBatches(training);
-  for (const [warning, critical] of [
-    ['memoryWarningPercent', 'memoryCriticalPercent'],
-    ['gpuWarningPercent', 'gpuCriticalPercent'],
-    ['riskWarning', 'riskCritical'],
-  ] as const) {
-    if (rank(alerts[warning]) <= rank(alerts[critical])) continue;
-    throw new Failure({
-      kind: 'input',
-      code: 'bad-config-value',
-      fact: `alerts.${warning} (${alerts[warning]}) is above alerts.${critical} (${alerts[critical]}).`,
-      next: 'The warning level must not be above the critical level: change one of them.',
-    });
-  }
+  const [warning, critical] = outOfOrder(alerts) ?? [];
+  if (warning === undefined || critical === undefined) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-config-value',
+    fact: `alerts.${warning} (${alerts[warning]}) is above alerts.${critical} (${alerts[critical]}).`,
+    next: 'The warning level must not be above the critical level: change one of them.',
+  });
 }
 
 function checkBatches({ batch, minBatch, maxBatch }: Settings['training']): void {
@@ -130,8 +125,4 @@ function checkBatches({ batch, minBatch, maxBatch }: Settings['training']): void
       next: 'Change one of them.',
     });
   }
-}
-
-function rank(value: number | Risk): number {
-  return typeof value === 'number' ? value : risks.indexOf(value);
 }

@@ -1,5 +1,6 @@
 import { Failure } from '../failure.js';
 import { type Clock, systemClock } from '../time/clock.js';
+import { checkOptions, fileName, list, object, text, whole } from '../units/arguments.js';
 import { GiB, MiB } from '../units/bytes.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
 import { GpuNumbers } from './gpu-numbers.js';
@@ -52,6 +53,21 @@ export interface Discovery {
  * discovery.close();
  */
 export async function discoverDevices(options: DiscoverOptions = {}): Promise<Discovery> {
+  checkOptions('discoverDevices', options, {
+    libraryPath: fileName,
+    simulate: object,
+    clock: object,
+    roots: object,
+    env: object,
+    providers: list,
+  });
+  checkOptions('simulate', options.simulate ?? {}, {
+    scenario: text,
+    trace: fileName,
+    gpus: whole(1),
+    totalBytes: whole(1),
+    seed: whole(0),
+  });
   const discovery = new ProviderDiscovery(options.providers ?? (await providersFor(options)));
   await discovery.rescan();
   return discovery;

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { Failure } from '../failure.js';
 import { readReason } from '../files/system-errors.js';
+import { checkArguments, fileName, string } from '../units/arguments.js';
 import type { Known } from '../units/known.js';
 import {
   badTrace,
@@ -31,6 +32,9 @@ const memoryColumns = ['allocated', 'reserved', 'device_used'] as const;
  * trace.rows.at(-1)?.seconds;
  */
 export async function readRecordedTrace(path: string, device?: string): Promise<RecordedTrace> {
+  checkArguments('readRecordedTrace', { path, device }, { path: fileName, device: string }, [
+    'path',
+  ]);
   const chunks: Buffer[] = [];
   let size = 0;
   try {

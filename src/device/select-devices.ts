@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { checkArguments, list, texts } from '../units/arguments.js';
 import type { Device } from './types.js';
 
 /**
@@ -13,6 +14,7 @@ export function selectDevices<D extends Pick<Device, 'info'>>(
   devices: readonly D[],
   wanted: readonly string[],
 ): readonly D[] {
+  checkArguments('selectDevices', { devices, wanted }, { devices: list, wanted: texts });
   if (wanted.length === 0) return devices;
   const chosen = new Set<D>();
   for (const name of wanted) {

@@ -3,6 +3,7 @@ import { Failure } from '../failure.js';
 import { describeConfig } from '../model/config/describe-config.js';
 import { usualDecoder } from '../model/names/usual-decoder.js';
 import type { Model, ModelDescription, StackInput } from '../model/types.js';
+import { checkArguments, object, oneOf } from '../units/arguments.js';
 import { formatCount } from '../units/words.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { type EstimateWork, inThisThread } from './estimate-work.js';
@@ -25,6 +26,13 @@ export interface EstimateRequest {
   /** `auto` traces where it can; `trace` never falls back; `formula` never starts Python. */
   readonly method: EstimateMethod;
 }
+
+const requestRules = {
+  source: object,
+  workload: object,
+  gpu: object,
+  method: oneOf(estimateMethods),
+};
 
 /** What an estimate may touch of the machine it is made on. */
 export interface EstimateMachine {
@@ -59,6 +67,8 @@ export async function estimate(
   request: EstimateRequest,
   machine: EstimateMachine,
 ): Promise<Estimate> {
+  checkArguments('estimate', { request, machine }, { request: object, machine: object });
+  checkArguments('estimate', { ...request }, requestRules);
   const { source, method } = request;
   const { wording = callWording, work = inThisThread, signal } = machine;
   // Plans and savings ask for many in a row, each some tenths of a second where a formula answers.

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { checkArguments, object, text } from '../units/arguments.js';
 
 /**
  * Where plimsoll keeps its state: `$PLIMSOLL_HOME`, or `.plimsoll` in the user's home. It need not
@@ -12,6 +13,7 @@ export function homeFolder(
   environment: Readonly<Record<string, string | undefined>>,
   userHome: string = homedir(),
 ): string {
+  checkArguments('homeFolder', { environment, userHome }, { environment: object, userHome: text });
   const named = environment['PLIMSOLL_HOME'];
   return named ? resolve(named) : join(userHome, '.plimsoll');
 }

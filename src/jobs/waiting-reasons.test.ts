@@ -52,8 +52,9 @@ describe('explainWaiting', () => {
 
   it('tells nothing of jobs that take other memory, or wait for their estimates', () => {
     const running = [runningJob('a', 60, ['gpu:0'])];
-    const host = roomsWith(1, []).map((room) => ({ ...room, id: 'host' }));
-    const rooms = [...roomsWith(1, running), ...host];
+    const [gpu, host] = roomsWith(2, running);
+    if (gpu === undefined || host === undefined) throw new Error('there are two');
+    const rooms = [gpu, { ...host, id: 'host' }];
     const large = waitingJob('1', 89, { gpus: 0 });
     const hold = { jobId: '1', devices: ['host'], sinceMs: 0 };
     const waiting = [

@@ -3,6 +3,15 @@ import { discoverDevices } from '../device/discover.js';
 import { gpusAmong } from '../estimate/cards/gpu-at-hand.js';
 import type { AnswerMachine } from '../plan/answers/machine.js';
 import type { RequestWording } from '../plan/answers/wording.js';
+import {
+  callable,
+  checkOptions,
+  fileName,
+  list,
+  object,
+  truth,
+  whole,
+} from '../units/arguments.js';
 
 /** What may be set; the rest is this process and this machine. */
 export type AnswerMachineOptions = Partial<Omit<AnswerMachine, 'wording'>>;
@@ -21,6 +30,19 @@ const wording: RequestWording = {
  * const machine = answerMachine({ python: '/opt/torch/bin/python' });
  */
 export function answerMachine(options: AnswerMachineOptions = {}): AnswerMachine {
+  checkOptions('answerMachine', options, {
+    python: fileName,
+    environment: object,
+    folder: fileName,
+    signal: object,
+    onProgress: callable,
+    work: callable,
+    warm: object,
+    hub: truth,
+    gpusHere: callable,
+    gpus: list,
+    hostBytes: whole(0),
+  });
   return {
     environment: process.env,
     folder: process.cwd(),

@@ -11,6 +11,16 @@ import { openRunDevice } from '../run/run-device.js';
 import { superviseRun } from '../run/supervise.js';
 import type { RunReport } from '../run/types.js';
 import { systemClock } from '../time/clock.js';
+import {
+  callable,
+  checkOptions,
+  fileName,
+  object,
+  seconds,
+  text,
+  texts,
+  whole,
+} from '../units/arguments.js';
 
 /** The options of `plimsoll run`; what is left out is as there. */
 export interface RunCommandOptions {
@@ -49,9 +59,26 @@ export interface RunCommandOptions {
  * console.log(report.outcome, report.attempts.length);
  */
 export async function runCommand(options: RunCommandOptions): Promise<RunReport> {
+  checkOptions('runCommand', options, runRules, ['command']);
   checkPlatform('runCommand');
   return runOn(await discoverDevices(), options);
 }
+
+const runRules = {
+  command: texts,
+  batchSize: whole(1),
+  accumulation: whole(1),
+  precision: text,
+  memoryBytes: whole(1),
+  device: text,
+  maxAttempts: whole(1),
+  graceSeconds: seconds,
+  folder: fileName,
+  environment: object,
+  home: fileName,
+  signal: object,
+  notify: callable,
+};
 
 async function runOn(discovery: Discovery, options: RunCommandOptions): Promise<RunReport> {
   const { device: wanted = 'auto', environment = process.env, folder = process.cwd() } = options;

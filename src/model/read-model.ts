@@ -1,5 +1,6 @@
 import { basename, dirname, join } from 'node:path';
 import { Failure } from '../failure.js';
+import { checkArguments, fileName } from '../units/arguments.js';
 import { bytesOf, safetensorsTypes } from '../units/data-types.js';
 import { configName, readModelConfig } from './config/read-config.js';
 import { ByteReader, type ByteSource } from './files/byte-reader.js';
@@ -25,6 +26,7 @@ const understood =
  * weights?.byType; // [{ type: 'BF16', tensors: 146, ... }], where the weights are there
  */
 export async function readModel(path: string): Promise<Model> {
+  checkArguments('readModel', { path }, { path: fileName });
   const kind = kindOfPath(path);
   if (kind === 'folder') return readFolder(path);
   if (kind === 'other') throw notUnderstood(path, 'it is neither a file nor a folder');

@@ -265,6 +265,10 @@ function chart(line: ProgressLine, marks: ProgressLines['marks']): Markup {
   return plot(html`${lastWords(line, false)}`, line.name, line, marks);
 }
 
+function tickWords(ticks: Curve['values']): readonly Markup[] {
+  return ticks.map((words) => html`<span>${unbroken(words)}</span>`);
+}
+
 /** A curve with its axes. Their words are no part of the drawing, which is stretched to the width that there is. */
 function plot(
   caption: Markup,
@@ -272,14 +276,12 @@ function plot(
   { path, values, times }: Curve,
   marks: ProgressLines['marks'] = [],
 ): Markup {
-  const beside = (ticks: Curve['values']) =>
-    ticks.map((words) => html`<span>${unbroken(words)}</span>`);
-  return html`<figure class="plot"><figcaption>${caption}</figcaption><div class="values" aria-hidden="true">${beside(values)}</div><svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" height="${height}" role="img" aria-label="${name}">${valueHeights.map(
+  return html`<figure class="plot"><figcaption>${caption}</figcaption><div class="values" aria-hidden="true">${tickWords(values)}</div><svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" height="${height}" role="img" aria-label="${name}">${valueHeights.map(
     (y) => html`<line class="grid" x1="0" x2="${width}" y1="${y}" y2="${y}"/>`,
   )}${marks.map(
     (mark) =>
       html`<line x1="${mark.x}" x2="${mark.x}" y1="0" y2="${height}" stroke="currentColor" stroke-dasharray="4 3" opacity="0.5"><title>${mark.rung}</title></line>`,
-  )}<polyline points="${path}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg><div class="times" aria-hidden="true">${beside(times)}</div></figure>`;
+  )}<polyline points="${path}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg><div class="times" aria-hidden="true">${tickWords(times)}</div></figure>`;
 }
 
 /**

@@ -4,6 +4,7 @@ import { z } from '@hono/zod-openapi';
 import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/types.js';
 import type { Clock } from '../time/clock.js';
+import { checkArguments, number, object, string } from '../units/arguments.js';
 import { AuditLog } from './access/audit-log.js';
 import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, LoginLinks, loginLink } from './access/identify.js';
@@ -88,6 +89,8 @@ export interface OpenServer {
   close(): Promise<void>;
 }
 
+const serverRules = { daemon: object, answers: object, host: string, port: number, clock: object };
+
 /**
  * Serves a daemon over HTTP: the API, events, metrics and the page.
  *
@@ -99,6 +102,7 @@ export interface OpenServer {
  * await server.close();
  */
 export async function openServer(options: ServerOptions): Promise<OpenServer> {
+  checkArguments('openServer', { ...Object(options) }, serverRules);
   const { daemon, host, port, token, clock, version } = options;
   const allowed = options.allowedHosts ?? [];
   checkToken(host, token);

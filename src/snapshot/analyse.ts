@@ -10,6 +10,7 @@ import {
   sharedSegment,
 } from '../estimate/allocator/sizes.js';
 import { Failure } from '../failure.js';
+import { checkArguments, checkOptions, madeBy, texts, whole } from '../units/arguments.js';
 import { groupedBy } from '../units/grouped-by.js';
 import { type Holder, holdersAt, holdersNow } from './answer/holders.js';
 import { findLeaks, type Leaks } from './answer/leaks.js';
@@ -60,6 +61,8 @@ export function analyseSnapshot(
   snapshot: Snapshot,
   options: AnalyseOptions = {},
 ): SnapshotAnalysis {
+  checkArguments('analyseSnapshot', { snapshot }, { snapshot: madeBy('readSnapshot', 'devices') });
+  checkOptions('analyseSnapshot', options, { device: whole(0), whatIf: texts });
   const device = chooseDevice(snapshot, options.device);
   const history = rebuildHistory(snapshot, device);
   const outOfMemory = explainOutOfMemory(snapshot, device, history);

@@ -1,3 +1,4 @@
+import { checkArguments, checkOptions, madeBy, whole } from '../units/arguments.js';
 import type { SnapshotAnalysis } from './analyse.js';
 import { byFile, byModule, compareHolders, type Holder } from './answer/holders.js';
 import { type Names, rowOf, type Segment } from './snapshot.js';
@@ -12,6 +13,12 @@ const maxPlaces = 20;
  * JSON.stringify(snapshotDocument(analyseSnapshot(snapshot), { top: 20 }));
  */
 export function snapshotDocument(analysis: SnapshotAnalysis, options: { readonly top: number }) {
+  checkArguments(
+    'snapshotDocument',
+    { analysis },
+    { analysis: madeBy('analyseSnapshot', 'figures') },
+  );
+  checkOptions('snapshotDocument', options, { top: whole(0) }, ['top']);
   const { snapshot, device, figures, history, fragmentation, leaks, holders } = analysis;
   const { names } = snapshot;
   const recorded = device.events.length > 0;

@@ -1,3 +1,4 @@
+import { byteList, callable, checkArguments, fileName } from '../units/arguments.js';
 import { closeInput, openInput, type SnapshotInput } from './input/snapshot-file.js';
 import { PickleMachine } from './pickle/machine.js';
 import { kind, kindOf, payloadMask, trueTag } from './pickle/values.js';
@@ -31,6 +32,7 @@ export async function readSnapshot(
   /** How far it is, from 0 to 1, after each piece. */
   onShare: (share: number) => void = () => {},
 ): Promise<Snapshot> {
+  checkArguments('readSnapshot', { path, onShare }, { path: fileName, onShare: callable });
   const input = await openInput(path);
   try {
     return await readInput(input, onShare);
@@ -55,6 +57,7 @@ async function readInput(
  * parseSnapshot(await readFile('small.pickle')).devices.length;
  */
 export function parseSnapshot(bytes: Uint8Array): Snapshot {
+  checkArguments('parseSnapshot', { bytes }, { bytes: byteList });
   const reader = startSnapshot(bytes.length);
   reader.window.push(bytes);
   return reader.finish();

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { checkOptions, number } from '../units/arguments.js';
 import type { Clock } from './clock.js';
 
 /** A clock that stands still until it is told to go on. */
@@ -29,6 +30,7 @@ interface Waiter {
  * await done;
  */
 export function createVirtualClock(options: { epochMs?: number } = {}): VirtualClock {
+  checkOptions('createVirtualClock', options, { epochMs: number });
   let epochMs = options.epochMs ?? Date.UTC(2025, 0, 1);
   // Sorted by time; of equal times the one that asked first comes first.
   const waiters: Waiter[] = [];

@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { checkArguments, number, string } from './arguments.js';
 import type { Known } from './known.js';
 
 export const KiB = 1024;
@@ -31,6 +32,7 @@ const factors: Readonly<Record<string, number>> = {
  * parseBytes('24GiB'); // 25769803776
  */
 export function parseBytes(text: string): number {
+  checkArguments('parseBytes', { text }, { text: string });
   const match = /^\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-z]*)\s*$/i.exec(text);
   const factor = factors[(match?.[2] ?? '?').toLowerCase()];
   const bytes = match && factor !== undefined ? Math.round(Number(match[1]) * factor) : Number.NaN;
@@ -54,6 +56,7 @@ export function parseBytes(text: string): number {
  */
 export function formatBytes(bytes: Known<number>): string {
   if (bytes === 'unknown') return 'unknown';
+  checkArguments('formatBytes', { bytes }, { bytes: number });
   // What would be written as 1024 of a unit is one of the next.
   const reaches = (unit: number): boolean => Math.abs(bytes) * 1024 >= unit * 1023.5;
   if (reaches(TiB)) return `${(bytes / TiB).toFixed(1)} TiB`;

@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { checkArguments, number, string } from './arguments.js';
 
 const factors: Readonly<Record<string, number>> = {
   '': 1,
@@ -17,6 +18,7 @@ const factors: Readonly<Record<string, number>> = {
  * parseSeconds('10ms'); // 0.01
  */
 export function parseSeconds(text: string): number {
+  checkArguments('parseSeconds', { text }, { text: string });
   const match = /^\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-z]*)\s*$/i.exec(text);
   const factor = factors[(match?.[2] ?? '?').toLowerCase()];
   if (!match || factor === undefined) {
@@ -32,6 +34,7 @@ export function parseSeconds(text: string): number {
 
 /** A duration for people: `20 ms`, `0.8 s`, `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`. */
 export function formatSeconds(seconds: number): string {
+  checkArguments('formatSeconds', { seconds }, { seconds: number });
   if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);

@@ -1,6 +1,7 @@
 import { type Discovery, discoverDevices } from '../device/discover.js';
 import type { Device, DeviceInfo, MemoryReading } from '../device/types.js';
 import { type Clock, systemClock } from '../time/clock.js';
+import { callable, checkOptions, elsewhere, list, object, whole } from '../units/arguments.js';
 import { resolveThresholds, type ThresholdSettings } from './alerts/alert-thresholds.js';
 import { type Alerts, createAlerts, type Instant } from './alerts/alerts.js';
 import { type AlertSink, deliverToCallback } from './delivery/deliver.js';
@@ -42,6 +43,23 @@ export interface WatchOptions {
   readonly historySizes?: ThinningSizes;
 }
 
+const watchRules = {
+  devices: list,
+  discovery: object,
+  intervalSeconds: elsewhere,
+  processIntervalSeconds: elsewhere,
+  rescanSeconds: elsewhere,
+  durationSeconds: elsewhere,
+  thresholds: elsewhere,
+  signal: object,
+  onAlert: callable,
+  deliver: list,
+  queueLimit: whole(1),
+  clock: object,
+  createDiagnosis: callable,
+  historySizes: object,
+};
+
 /** A watch under way: an iterator of what happens, and the state of each device so far. */
 export interface Watch extends AsyncIterable<WatchEvent, undefined> {
   /** The devices with at least one sample; views that change as samples come in. */
@@ -65,6 +83,7 @@ export interface Watch extends AsyncIterable<WatchEvent, undefined> {
  * }
  */
 export function watch(options: WatchOptions = {}): Watch {
+  checkOptions('watch', options, watchRules);
   const intervals = resolveIntervals(options);
   const thresholds = resolveThresholds(options.thresholds);
   const clock = options.clock ?? systemClock;

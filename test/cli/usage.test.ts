@@ -98,7 +98,12 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
       'The trace none.json cannot be read: there is no such file',
     ],
     [['profile', '--simulate', 'none.json'], 'no-file: The trace none.json cannot be read'],
-    [['estimate'], 'bad-usage: No model was given. Name one, or a config.json, or a --script.'],
+    [
+      ['estimate'],
+      'bad-usage: No model was given. Name one, or a config.json, or a --script. For a program write: plimsoll estimate -- python train.py',
+    ],
+    [['plan'], 'For a program write: plimsoll plan --memory 24GiB -- python train.py'],
+    [['estimate', 'resnet50'], 'Did you mean torchvision:resnet50?'],
     [['estimate', 'config.json', '--batch', '0'], 'bad-option: --batch cannot be "0".'],
     [['estimate', 'none.json', '--batch', '1', '--seq', '8'], 'none.json'],
     [['estimate', '--script', 'x.py', '--arg', '12'], 'bad-option: --arg cannot be "12".'],

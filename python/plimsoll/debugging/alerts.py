@@ -41,6 +41,11 @@ def thresholds_of(alerts: Mapping[str, Any]) -> dict[str, Any]:
             fact = f"alerts.{low} ({found[low]:g}) is above alerts.{high} ({found[high]:g})"
             step = f"set {low} to at most {found[high]:g}, or raise {high}"
             raise Failure("bad-config-value", fact, step, f"alerts.{low}")
+    low, high = found["riskWarning"], found["riskCritical"]
+    if RISKS.index(low) > RISKS.index(high):
+        fact = f"alerts.riskWarning ({low}) is above alerts.riskCritical ({high})"
+        step = f"set riskWarning to {high} or less, or raise riskCritical"
+        raise Failure("bad-config-value", fact, step, "alerts.riskWarning")
     return found
 
 

@@ -102,8 +102,8 @@ def risk_of_growth(
     low, high = seconds_or_never(time.low), seconds_or_never(time.high)
     least = LEAST_SEEN_SECONDS * (START_FACTOR if from_start else 1)
     believed = growth.span >= least and time.seconds <= growth.span * REACH[growth.bend]
-    if is_at_least(risk, "high") and not believed:
-        return "medium", "unknown", low, high
+    if not believed:
+        return "medium" if is_at_least(risk, "high") else "low", "unknown", low, high
     return risk, seconds_or_never(time.seconds), low, high
 
 

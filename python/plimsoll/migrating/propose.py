@@ -96,12 +96,12 @@ def _import_edit(code: Code, module: str) -> list[Edit]:
 
 
 def _applied(data: bytes, edits: list[Edit]) -> bytes:
-    # Of two at one place the first in the list comes first in the text.
-    for _, edit in sorted(
-        enumerate(edits), key=lambda pair: (pair[1].start, pair[0]), reverse=True
-    ):
-        data = data[: edit.start] + edit.text.encode() + data[edit.end :]
-    return data
+    # Of two at one place the first in the list comes first in the text; one may be an import beside a line that goes.
+    parts, at = [], 0
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        parts += [data[at : edit.start], edit.text.encode()]
+        at = max(at, edit.end)
+    return b"".join([*parts, data[at:]])
 
 
 __all__ = ["NotUnderstood", "Proposal", "propose"]

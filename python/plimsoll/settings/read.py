@@ -186,11 +186,13 @@ def _name_log(found: dict[str, Any], path: str | None) -> None:
 def _consistent(found: dict[str, Any]) -> dict[str, Any]:
     """Two keys that contradict each other are refused; src/config/load.ts has the same rule."""
     training = found.get("training", {})
-    least, most = training.get("minBatch", 1), training.get("maxBatch")
-    if most is not None and least > most:
-        fact = f"training.minBatch ({least:g}) is above training.maxBatch ({most:g})"
-        step = f"Set minBatch to at most {most:g}, or raise maxBatch."
-        raise Failure("bad-config-value", fact, step, "training.minBatch")
+    given = [name for name in ("minBatch", "batch", "maxBatch") if name in training]
+    for less, more in zip(given, given[1:]):
+        least, most = training[less], training[more]
+        if least > most:
+            fact = f"training.{less} ({least:g}) is above training.{more} ({most:g})"
+            step = f"Set {less} to at most {most:g}, or raise {more}."
+            raise Failure("bad-config-value", fact, step, f"training.{less}")
     return found
 
 

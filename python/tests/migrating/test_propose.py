@@ -47,6 +47,13 @@ CASES = [
         "    if (plimsoll.recognise(e) is not None):\r\n        g()\r\n",
     ),
     (
+        # The import comes where the line goes.
+        'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntry:\n    f()\nexcept RuntimeError as e:\n'
+        '    if "out of memory" in str(e):\n        g()\n',
+        "import os\nimport plimsoll\ntry:\n    f()\nexcept RuntimeError as e:\n"
+        "    if (plimsoll.recognise(e) is not None):\n        g()\n",
+    ),
+    (
         "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\n"
         'm = AutoModelForCausalLM.from_pretrained(\n    "é",\n'
         '    quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map="auto"\n)\n',

@@ -188,6 +188,12 @@ CONTRADICTIONS = [
         {"alerts": {"memoryWarningPercent": 95}},
         "memoryWarningPercent (95) is above alerts.memoryCriticalPercent (90)",
     ),
+    ({"training": {"batch": 9, "maxBatch": 3}}, "batch (9) is above training.maxBatch (3)"),
+    ({"training": {"minBatch": 9, "batch": 3}}, "minBatch (9) is above training.batch (3)"),
+    (
+        {"alerts": {"riskWarning": "critical", "riskCritical": "high"}},
+        "riskWarning (critical) is above alerts.riskCritical (high)",
+    ),
     ({"alerts": {"banana": 1}}, 'there is no key "alerts.banana"'),
 ]
 

@@ -441,6 +441,53 @@ print("through")
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-without-gpu"))
 
+    def test_a_program_that_chose_the_cpu_is_told_how_to_choose_the_gpu(self):
+        # It would go on for ever, and is ended after some steps.
+        loop = """
+import argparse, torch
+parser = argparse.ArgumentParser()
+{options}
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+while True:
+    model(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+"""
+        plain = loop.format(options="parser.parse_known_args()")
+        own = 'parser.add_argument("--use-device", default="cpu")\nparser.parse_args()'
+        for text, arguments, next_step in (
+            (plain, [], 'device = "cuda" if torch.cuda.is_available() else "cpu", and .to(device)'),
+            (plain, ["train.py", "--no_cuda"], 'change or leave out the argument "--no_cuda"'),
+            (loop.format(options=own), [], "chooses the GPU: --use-device cuda"),
+            (loop.format(options=own), ["train.py", "--use-device", "cpu"], '"--use-device cpu"'),
+            (
+                plain.replace("while", "cuda = False\nwhile"),
+                [],
+                "see where train.py sets its device",
+            ),
+        ):
+            with self.subTest(next_step):
+                done, _ = self.trace(text, *arguments)
+                error = json.loads(done.stdout.splitlines()[-1])["error"]
+                self.assertEqual(error["code"], "program-without-gpu")
+                self.assertIn("a GPU is simulated here", error["fact"])
+                self.assertIn("the program chose the CPU", error["fact"])
+                self.assertIn(next_step, error["next"])
+
+    def test_a_loop_that_steps_without_a_backward_pass_is_no_training_on_the_cpu(self):
+        # As programs draw the course of a learning rate.
+        done, _ = self.trace(
+            """
+import torch
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+for _ in range(100):
+    optimizer.step()
+model = torch.nn.Linear(8, 8).cuda()
+model(torch.randn(2, 8, device="cuda")).sum().backward()
+"""
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_what_it_starts_may_use_so_many_seconds_of_a_processor(self):
         done, _ = self.trace(
             """

@@ -1,7 +1,10 @@
 import { Failure } from '../../failure.js';
+import { checkOptions, elsewhere } from '../../units/arguments.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import { sizeOption } from '../options.js';
+
+const pool = 'an ArrayBuffer pool';
 
 export interface ArrayBufferPoolOptions {
   /** Memory that the pool keeps while it is not in use: `'256MiB'`, or bytes. 256 MiB. */
@@ -53,8 +56,9 @@ export class ArrayBufferPool {
   #lentBytes = 0;
   #isClosed = false;
 
-  constructor({ limit = 256 * 2 ** 20 }: ArrayBufferPoolOptions = {}) {
-    this.#limitBytes = sizeOption('limit', limit, 'an ArrayBuffer pool');
+  constructor(options: ArrayBufferPoolOptions = {}) {
+    checkOptions(pool, options, { limit: elsewhere });
+    this.#limitBytes = sizeOption('limit', options.limit ?? 256 * 2 ** 20, pool);
     this.#idle = new IdleBuffers(this.#limitBytes);
     this.#collected = new FinalizationRegistry((size) => {
       this.#lost += 1;

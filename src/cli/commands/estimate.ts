@@ -121,7 +121,8 @@ async function estimate(
   refuseCopy(given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, given);
+  const program = 'plimsoll estimate -- python train.py';
+  const machine = workloadMachine(settings, io, { ...given, program });
   const request = await prepareEstimate(workloadRequest(model, given, folder), machine);
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);

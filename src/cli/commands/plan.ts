@@ -140,7 +140,8 @@ async function runPlan(
   const format = planFormatOf(given);
   const { memory: memoryBytes, allocatorMemory: allocatorMemoryBytes, maxBatch, zero } = given;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, given);
+  const program = 'plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}';
+  const machine = workloadMachine(settings, io, { ...given, program });
   const workload = workloadRequest(model, withMode(given), folder);
   const wanted = { ...workload, memoryBytes, allocatorMemoryBytes, maxBatch, zero };
   const prepared = await preparePlan(wanted, machine);

@@ -11,7 +11,16 @@ import { gpusHere } from '../watching/gpus-here.js';
 export function workloadMachine(
   settings: Settings,
   { environment, folder }: CliIo,
-  { python, hub }: { readonly python?: string | undefined; readonly hub?: boolean | undefined },
+  {
+    python,
+    hub,
+    program,
+  }: {
+    readonly python?: string | undefined;
+    readonly hub?: boolean | undefined;
+    /** How the command that asks takes a program. */
+    readonly program?: string;
+  },
 ): AnswerMachine {
   return {
     environment,
@@ -22,7 +31,7 @@ export function workloadMachine(
     gpusHere: () => gpusHere(settings),
     hostBytes: totalmem(),
     work: openEstimateWork({ allCores: true }).work,
-    wording: optionWording,
+    wording: { ...optionWording, program },
   };
 }
 

@@ -11,6 +11,7 @@ import {
 import { readProgressFile } from '../../run/store/progress-file.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import { checkArguments, fileName, object, texts } from '../../units/arguments.js';
 import { isKnown } from '../../units/known.js';
 import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
@@ -33,6 +34,8 @@ export interface LocalEngineOptions {
   readonly procRoot?: string;
 }
 
+const engineRules = { home: fileName, command: texts, environment: object, folder: fileName };
+
 /**
  * Runs on this machine, each under a supervisor in a session of its own. They go on when this process
  * ends; the next one carries them again.
@@ -42,6 +45,7 @@ export interface LocalEngineOptions {
  * const run = engine.openRun(order, (news) => console.log(news.type));
  */
 export function localEngine(options: LocalEngineOptions): Engine {
+  checkArguments('localEngine', { ...Object(options) }, engineRules);
   const { home, clock = systemClock, procRoot = machineRoots.proc } = options;
   const runs = new Map<string, LocalRun>();
   const processes = new RunProcesses(procRoot);

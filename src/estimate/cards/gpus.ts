@@ -1,4 +1,5 @@
 import { Failure } from '../../failure.js';
+import { checkArguments, list, string } from '../../units/arguments.js';
 import { nearest } from '../../units/words.js';
 import {
   assumedContext,
@@ -36,6 +37,7 @@ const someNames = 'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. ';
  * findGpu('ours', [{ name: 'Ours', capacityBytes: 17179869184 }]).context.provenance; // 'estimated'
  */
 export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu {
+  checkArguments('findGpu', { name, configured }, { name: string, configured: list });
   const named = gpusNamed(name, configured);
   const [only, ...others] = named;
   if (only === undefined) throw unknownGpu(name, allGpus(configured));

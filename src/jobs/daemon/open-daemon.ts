@@ -7,6 +7,7 @@ import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { loadLibc } from '../../run/launch/libc.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import { checkArguments, fileName, object } from '../../units/arguments.js';
 import type { Alert } from '../../watch/types.js';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
@@ -44,6 +45,8 @@ import { Publisher } from './views/publisher.js';
 /** The processes of a host cost most of what watching costs; jobs are looked at more often. */
 const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
 
+const daemonRules = { home: fileName, discovery: object, engine: object, environment: object };
+
 /**
  * Opens the store, takes up the jobs that run, and lets those that wait start as there is room. One
  * process can have a store; another one's is a `Failure`. Jobs go on when the daemon ends, however it
@@ -57,6 +60,7 @@ const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
  * await daemon.close();
  */
 export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
+  checkArguments('openDaemon', { ...Object(options) }, daemonRules);
   const { clock = systemClock, home, variables = {} } = options;
   const { useGpus = true, devices: named, marginBytes } = variables;
   const discovery = shareReadings(options.discovery, clock);

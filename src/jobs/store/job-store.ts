@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import type { Attempt } from '../../run/types.js';
+import { checkArguments, fileName } from '../../units/arguments.js';
 import { bases } from '../basis.js';
 import { measuredRun } from '../corrections.js';
 import type { JobReason } from '../reasons/types.js';
@@ -401,6 +402,7 @@ function shortened(reason: JobReason): JobReason {
  * store.close();
  */
 export async function openJobStore(path: string): Promise<JobStore> {
+  checkArguments('openJobStore', { path }, { path: fileName });
   return new JobStore(new Transactions(path, await connect(path)));
 }
 

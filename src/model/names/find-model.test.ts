@@ -72,6 +72,16 @@ describe('findModel', () => {
     await expect(findModel('bananas', place())).rejects.toMatchObject({ code: 'unknown-model' });
   });
 
+  it.each([
+    ['resnet50', 'torchvision:resnet50'],
+    ['ResNet-50', 'torchvision:resnet50'],
+    ['regnet_y_1_6gf', 'torchvision:regnet_y_1_6gf'],
+    ['vit-h-14', 'torchvision:vit_h_14'],
+  ])('takes %s for a classifier of torchvision', async (name, meant) => {
+    const next = expect.stringContaining(`Did you mean ${meant}?`);
+    await expect(findModel(name, place())).rejects.toMatchObject({ code: 'unknown-model', next });
+  });
+
   it('downloads config.json alone, with the token, and finds it again without the hub', async () => {
     const config = '{"model_type":"gpt2","n_layer":3}';
     const { requests, endpoint } = await hub((response) => response.end(config));

@@ -82,7 +82,8 @@ function notFoundNote(name: string): string {
 }
 
 function unknownModel(name: string, otherModels: string | undefined): Failure {
-  const meant = shippedCatalogue().nearest(name);
+  const vision = visionName(name);
+  const meant = vision === undefined ? shippedCatalogue().nearest(name) : `torchvision:${vision}`;
   return new Failure({
     kind: 'input',
     code: 'unknown-model',
@@ -93,6 +94,16 @@ function unknownModel(name: string, otherModels: string | undefined): Failure {
         : `Did you mean ${meant}? Otherwise ${otherModels ?? 'name a folder with its config.json'}.`,
     field: 'model',
   });
+}
+
+/** How the classifiers of torchvision are called. */
+const visionFamilies =
+  /^(?:alexnet|convnext_(?:tiny|small|base|large)|densenet(?:121|161|169|201)|efficientnet_(?:b[0-7]|v2_[sml])|googlenet|inception_v3|maxvit_t|mnasnet[01]_[0357]+|mobilenet_(?:v2|v3_(?:large|small))|regnet_[xy]_\d+(?:_\d)?[mg]f|resnet(?:18|34|50|101|152)|resnext(?:50_32x4d|101_(?:32x8d|64x4d))|shufflenet_v2_x[012]_[05]|squeezenet1_[01]|swin_(?:v2_)?[tsb]|vgg(?:11|13|16|19)(?:_bn)?|vit_(?:[bl]_(?:16|32)|h_14)|wide_resnet(?:50|101)_2)$/;
+
+/** What torchvision calls a name that people write as `ResNet-50`. */
+function visionName(name: string): string | undefined {
+  const spellings = ['', '_'].map((dash) => name.toLowerCase().replaceAll(/[-\s]/g, dash));
+  return spellings.find((one) => visionFamilies.test(one));
 }
 
 /** A config comes within a second; a hub that is silent so long does not answer. */

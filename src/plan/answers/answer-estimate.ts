@@ -4,7 +4,7 @@ import { findSavings } from '../../estimate/savings.js';
 import type { Estimate } from '../../estimate/types.js';
 import { closedWorkload } from './closed-workload.js';
 import { findSource, readModelOf, withOwnInput } from './find-source.js';
-import { type AnswerMachine, chosenGpu } from './machine.js';
+import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
 import { parallelOf } from './read-parallel.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import {
@@ -44,6 +44,7 @@ export async function answerEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
 ): Promise<EstimateDocument> {
+  checkMachine('answerEstimate', machine);
   return makeEstimate(await prepareEstimate(request, machine), machine);
 }
 

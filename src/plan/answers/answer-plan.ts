@@ -3,6 +3,7 @@ import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { checkArguments, object, texts, whole } from '../../units/arguments.js';
 import { configurationsToTry } from '../fit/configurations.js';
 import { byWorth, costOf, optionOf } from '../fit/options.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';
@@ -26,7 +27,7 @@ import {
 } from '../sharding/sharding-option.js';
 import { shardingSnippet } from '../snippets/sharding.js';
 import { findSource } from './find-source.js';
-import { type AnswerMachine, chosenGpu } from './machine.js';
+import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
 import { loadingOf } from './plan-loading.js';
 import { type PlanBudget, type PreparedPlan, planRequest, sourceFor } from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
@@ -58,6 +59,7 @@ export async function answerPlan(
   request: PlanAnswerRequest,
   machine: AnswerMachine,
 ): Promise<PlanDocument> {
+  checkMachine('answerPlan', machine);
   const prepared = await preparePlan(request, machine);
   const plan = await makeSharedPlan(prepared, machine);
   return planDocument(plan, prepared, {
@@ -78,6 +80,12 @@ export async function answerPlanWithin(
   within: PlanWithin,
   machine: AnswerMachine,
 ): Promise<Plan> {
+  checkMachine('answerPlanWithin', machine);
+  checkArguments(
+    'answerPlanWithin',
+    { request, ...Object(within) },
+    { request: object, capacityBytes: whole(1), mayChange: texts },
+  );
   return makePlan(await preparePlanWithin(request, within, machine), machine);
 }
 

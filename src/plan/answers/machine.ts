@@ -1,6 +1,7 @@
 import { type ChosenGpu, type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
 import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
 import type { EstimateMachine } from '../../estimate/estimate.js';
+import { checkArguments, madeBy } from '../../units/arguments.js';
 import type { RequestWording } from './wording.js';
 
 /** What an answer may touch of the machine it is made on. */
@@ -15,6 +16,11 @@ export interface AnswerMachine extends EstimateMachine {
   readonly hostBytes: number;
   /** How errors and notes name what was asked for; who asks decides, so nothing is assumed. */
   readonly wording: RequestWording;
+}
+
+/** A program in JavaScript may give something else. */
+export function checkMachine(owner: string, machine: AnswerMachine): void {
+  checkArguments(owner, { machine }, { machine: madeBy('answerMachine()', 'wording') });
 }
 
 /** The card that was named, or else the one at hand. */

@@ -8,6 +8,7 @@ import {
   type Workload,
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { checkArguments, object } from '../../units/arguments.js';
 import { nearest } from '../../units/words.js';
 import { offloads, zeroStages } from '../fit/types.js';
 import {
@@ -88,6 +89,11 @@ export function checkRequest(
   wording: RequestWording,
   purpose: 'estimate' | 'plan',
 ) {
+  checkArguments(
+    `an ${purpose === 'plan' ? 'answer with a plan' : 'estimate'}`,
+    { request },
+    { request: object },
+  );
   refuseUnknown(request, purpose);
   const read = <T>(field: RequestField, reader: FieldReader<T>): T | undefined => {
     const value = request[field];

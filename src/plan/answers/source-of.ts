@@ -64,7 +64,12 @@ export function sourceOf(named: NamedModel, wording: RequestWording): NamedSourc
   }
   if (parameters !== undefined) return { kind: 'parameters', parameters };
   if (model === undefined) {
-    throw badUsage('No model was given.', `Name one, or a config.json, or a ${name('script')}.`);
+    const { program } = wording;
+    const other = program === undefined ? '' : ` For a program write: ${program}`;
+    throw badUsage(
+      'No model was given.',
+      `Name one, or a config.json, or a ${name('script')}.${other}`,
+    );
   }
   if (model.startsWith(visionPrefix)) {
     return { kind: 'torchvision', name: model.slice(visionPrefix.length) };

@@ -9,6 +9,8 @@ export type RequestField = keyof PlanAnswerRequest;
 export interface RequestWording extends Wording<RequestField> {
   /** How else a model can be given than by its name or its path: `give --parameters`. */
   readonly otherModels?: string | undefined;
+  /** What to write where a program is meant, and no model: `plimsoll estimate -- python train.py`. */
+  readonly program?: string | undefined;
 }
 
 /** For those who send JSON. */

@@ -1,4 +1,5 @@
 import { BadAllocConf, parseAllocConf } from '../../estimate/allocator/alloc-conf.js';
+import { checkArguments, object } from '../../units/arguments.js';
 import { exportCommand } from './formats.js';
 import { adviceReason, adviceValue, appliesTo } from './recommend.js';
 import {
@@ -27,6 +28,11 @@ export function checkEnvironment(
   environment: Environment,
   context: EnvironmentContext,
 ): EnvironmentFinding[] {
+  checkArguments(
+    'checkEnvironment',
+    { environment, context },
+    { environment: object, context: object },
+  );
   const findings = [
     ...environmentRules.flatMap((rule) =>
       rule.reads === 'allocator'

@@ -1,5 +1,6 @@
+import { checkArguments, number, oneOf, text, whole } from '../../units/arguments.js';
 import { type Advice, type EnvironmentRule, environmentRules } from './rules.js';
-import type { EnvironmentContext, EnvironmentSetting } from './types.js';
+import { type EnvironmentContext, type EnvironmentSetting, environmentModes } from './types.js';
 
 /**
  * What to set for a job, and why.
@@ -9,6 +10,7 @@ import type { EnvironmentContext, EnvironmentSetting } from './types.js';
  * // { name: 'CUDA_LAUNCH_BLOCKING', action: 'set', value: '1', reason: 'Each launch waits ...' }
  */
 export function environmentSettings(context: EnvironmentContext): EnvironmentSetting[] {
+  checkArguments('environmentSettings', { ...Object(context) }, contextRules);
   return environmentRules
     .filter((rule) => appliesTo(rule, context))
     .flatMap((rule) => {
@@ -16,6 +18,13 @@ export function environmentSettings(context: EnvironmentContext): EnvironmentSet
       return advice === undefined ? [] : settingOf(rule.name, advice, context);
     });
 }
+
+const contextRules = {
+  mode: oneOf(environmentModes),
+  vendor: text,
+  cores: number,
+  gpus: whole(0),
+};
 
 /** Whether a job on this machine has any use for the variable. */
 export function appliesTo(rule: EnvironmentRule, { vendor, gpus }: EnvironmentContext): boolean {

@@ -1,6 +1,7 @@
 import { assumedContext } from '../../estimate/cards/gpu-table.js';
 import { type QuantizationPreset, quantizationPresets } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { checkArguments, object, truth } from '../../units/arguments.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { QuantizationMemory } from './bits-and-bytes.js';
 import {
@@ -138,6 +139,8 @@ const maxParameters = 1e14;
 const maxBytes = 2 ** 50;
 
 function checkOptions(options: ChooseOptions): void {
+  checkArguments('choosePreset', { options }, { options: object });
+  checkArguments('choosePreset', { ...options }, { forTraining: truth });
   const { parameters, keptParameters = 0, weightBytesFp16 = 0, workingBytes = 0 } = options;
   const { freeBytes, hostFreeBytes } = options;
   const bad = [
@@ -158,7 +161,7 @@ function checkOptions(options: ChooseOptions): void {
 }
 
 function outside(most: number): (entry: readonly [string, number]) => boolean {
-  return ([, value]) => !(value >= 0 && value <= most);
+  return ([, value]) => !(typeof value === 'number' && value >= 0 && value <= most);
 }
 
 /** Why this preset, in words for people. */

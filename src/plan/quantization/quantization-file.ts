@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { checkArguments, fileName, object, string } from '../../units/arguments.js';
 import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-quantization.js';
 
 /**
@@ -15,6 +16,7 @@ import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-q
  *   computeDtype: 'bfloat16', memory: { gpuBytes: [24e9], hostBytes: 0 } });
  */
 export function saveQuantization(home: string, given: SavedQuantization): string {
+  checkArguments('saveQuantization', { home, given }, { home: fileName, given: object });
   const { path, text } = quantizationFile(home, given);
   makeQuantizationFolder(join(home, 'quantization'));
   openOutputFile(path, home).write(text);
@@ -26,6 +28,7 @@ export function quantizationFile(
   home: string,
   given: SavedQuantization,
 ): { readonly path: string; readonly text: string } {
+  checkArguments('saveQuantization', { model: given.model }, { model: string });
   const saved = { ...given, model: canonicalModel(given.model) };
   const text = toJson(saved);
   const problem = fromJson(text);
@@ -42,6 +45,7 @@ export function quantizationFile(
 
 /** What was saved for a model, however its path is written; undefined when nothing was. */
 export function loadQuantization(home: string, model: string): SavedQuantization | undefined {
+  checkArguments('loadQuantization', { home, model }, { home: fileName, model: string });
   const canonical = canonicalModel(model);
   const found = readSaved(home, canonical);
   return found === undefined && canonical !== model ? readSaved(home, model) : found;

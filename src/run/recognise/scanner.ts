@@ -1,3 +1,4 @@
+import { checkArguments, string } from '../../units/arguments.js';
 import type { OutOfMemory } from '../types.js';
 import { candidate, linePrefix, patterns, unsurePatterns } from './patterns.js';
 
@@ -95,6 +96,7 @@ const keptCharacters = 600;
  * recogniseLine('RuntimeError: CUDA error: out of memory')?.kind; // 'cuda-driver'
  */
 export function recogniseLine(line: string): OutOfMemory | undefined {
+  checkArguments('recogniseLine', { line }, { line: string });
   return firstOf(patterns, line);
 }
 

@@ -1,6 +1,7 @@
 import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/folders.js';
+import { checkArguments, fileName, text } from '../../units/arguments.js';
 import { ownSocket, removeSocket, socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';
 import { planFile, type RunPlan, readPlan } from './run-plan.js';
@@ -10,6 +11,7 @@ export class RunFolder {
   readonly path: string;
 
   constructor(home: string, id: string) {
+    checkArguments('RunFolder', { home, id }, { home: fileName, id: text });
     this.path = join(home, 'runs', id);
   }
 

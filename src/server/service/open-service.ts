@@ -27,6 +27,7 @@ import type { EnvironmentChange } from '../../plan/environment/job-environment.j
 import { accountEnvironment } from '../../run/launch/become-order.js';
 import type { Account } from '../../run/types.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import { checkArguments, fileName, number, object, string } from '../../units/arguments.js';
 import { quotaOf } from '../access/people.js';
 import { readableFor, submitters } from '../access/submitter.js';
 import { openUserStore, type UserStore } from '../access/users/user-store.js';
@@ -82,8 +83,17 @@ export interface Service {
 const plimsollProgram = join(packageFolder, 'bin/plimsoll.js');
 export const webFolder = join(packageFolder, 'dist/web');
 
+const serviceRules = {
+  home: fileName,
+  settings: object,
+  host: string,
+  port: number,
+  environment: object,
+};
+
 /** Opens all of it, or nothing. */
 export async function openService(options: ServiceOptions): Promise<Service> {
+  checkArguments('openService', { ...Object(options) }, serviceRules);
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
     for (const one of closers.splice(0).toReversed()) await one();
@@ -189,6 +199,7 @@ async function daemonOf(
 }
 
 export function makeHome(home: string): void {
+  checkArguments('makeHome', { home }, { home: fileName });
   try {
     makeFolder(home, 0o700);
   } catch (error) {

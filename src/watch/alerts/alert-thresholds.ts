@@ -1,4 +1,5 @@
 import { Failure } from '../../failure.js';
+import { checkOptions, elsewhere, object, truth } from '../../units/arguments.js';
 import { MiB } from '../../units/bytes.js';
 import { type AlertKind, alertKinds, type Risk, risks } from '../types.js';
 
@@ -69,6 +70,10 @@ const bounds: Readonly<Record<NumberName, readonly [number, number]>> = {
   clearAfterSeconds: [0, Number.MAX_SAFE_INTEGER],
   repeatSeconds: [0, Number.MAX_SAFE_INTEGER],
 };
+const thresholdRules = Object.fromEntries(
+  Object.keys(defaultThresholds).map((name) => [name, name === 'enabled' ? object : elsewhere]),
+);
+const enabledRules = Object.fromEntries(alertKinds.map((kind) => [kind, truth]));
 type NumberName = {
   [Name in keyof AlertThresholds]: AlertThresholds[Name] extends number ? Name : never;
 }[keyof AlertThresholds];
@@ -80,10 +85,12 @@ type NumberName = {
  * resolveThresholds({ gpuWarningPercent: 85, enabled: { leak: false } });
  */
 export function resolveThresholds(asked: ThresholdSettings = {}): AlertThresholds {
+  checkOptions('thresholds', asked, thresholdRules);
+  checkOptions('thresholds.enabled', asked.enabled ?? {}, enabledRules);
   const number = (name: NumberName): number => {
     const value = asked[name] ?? defaultThresholds[name];
     const [least, most] = bounds[name];
-    if (value >= least && value <= most) return value;
+    if (typeof value === 'number' && value >= least && value <= most) return value;
     return refuse(`${name} is ${value}.`, `It must be a number from ${least} to ${most}.`);
   };
   const risk = (name: 'riskWarning' | 'riskCritical'): Risk => {
@@ -108,9 +115,33 @@ export function resolveThresholds(asked: ThresholdSettings = {}): AlertThreshold
   };
   const enabled = { ...thresholds.enabled };
   for (const kind of alertKinds) enabled[kind] = asked.enabled?.[kind] ?? enabled[kind];
-  return { ...thresholds, enabled };
+  const [warning, critical] = outOfOrder(thresholds) ?? [];
+  if (warning === undefined || critical === undefined) return { ...thresholds, enabled };
+  return refuse(
+    `${warning} (${thresholds[warning]}) is above ${critical} (${thresholds[critical]}).`,
+    'The warning level must not be above the critical level: change one of them.',
+  );
+}
+
+const levels = [
+  ['memoryWarningPercent', 'memoryCriticalPercent'],
+  ['gpuWarningPercent', 'gpuCriticalPercent'],
+  ['riskWarning', 'riskCritical'],
+] as const;
+
+/** The first warning level that is above its critical level, with that. */
+export function outOfOrder(
+  thresholds: Pick<AlertThresholds, (typeof levels)[number][number]>,
+): (typeof levels)[number] | undefined {
+  return levels.find(
+    ([warning, critical]) => rank(thresholds[warning]) > rank(thresholds[critical]),
+  );
 }
 
 function refuse(fact: string, next: string): never {
   throw new Failure({ kind: 'input', code: 'bad-threshold', fact, next });
+}
+
+function rank(value: number | Risk): number {
+  return typeof value === 'number' ? value : risks.indexOf(value);
 }

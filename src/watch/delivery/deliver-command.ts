@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { killGroup } from '../../device/host/process-list.js';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import { checkArguments, checkOptions, object, seconds, texts } from '../../units/arguments.js';
 import type { Alert } from '../types.js';
 import { type AlertSink, createDeliveryQueue } from './deliver.js';
 
@@ -28,6 +29,12 @@ export function deliverToCommand(
   command: readonly string[],
   options: CommandDeliveryOptions = {},
 ): AlertSink {
+  checkArguments('deliverToCommand', { command }, { command: texts });
+  checkOptions('deliverToCommand', options, {
+    timeoutSeconds: seconds,
+    clock: object,
+    env: object,
+  });
   const [program, ...args] = command;
   if (!program) {
     throw new Failure({

@@ -1,3 +1,4 @@
+import { checkArguments, madeBy } from '../../units/arguments.js';
 import type { Alert } from '../types.js';
 import type { AlertSink } from './deliver.js';
 
@@ -8,6 +9,7 @@ import type { AlertSink } from './deliver.js';
  * alertLine(alert); // '2026-01-15T10:30:05.000Z [WARNING] gpu-warning: gpu:0 (...) uses ... (measured)'
  */
 export function alertLine(alert: Alert): string {
+  checkArguments('alertLine', { alert }, { alert: madeBy('a watch', 'epochMs') });
   const when = new Date(alert.epochMs).toISOString();
   const level = alert.state === 'raised' ? alert.severity.toUpperCase() : 'CLEARED';
   const text = `${when} [${level}] ${alert.kind}: ${alert.message} (${alert.provenance})`;
@@ -23,6 +25,7 @@ export function alertLine(alert: Alert): string {
  * watch({ deliver: [deliverToLog(process.stderr)] });
  */
 export function deliverToLog(stream: { write(text: string): unknown }): AlertSink {
+  checkArguments('deliverToLog', { stream }, { stream: madeBy('fs.createWriteStream', 'write') });
   return {
     deliver(alert, report) {
       try {

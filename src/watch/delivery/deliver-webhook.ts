@@ -1,5 +1,14 @@
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
+import {
+  callable,
+  checkArguments,
+  checkOptions,
+  object,
+  seconds,
+  string,
+  whole,
+} from '../../units/arguments.js';
 import { type AlertSink, createDeliveryQueue } from './deliver.js';
 
 export interface WebhookDeliveryOptions {
@@ -23,6 +32,15 @@ export interface WebhookDeliveryOptions {
  * watch({ deliver: [deliverToWebhook('https://hooks.example.org/memory')] });
  */
 export function deliverToWebhook(address: string, options: WebhookDeliveryOptions = {}): AlertSink {
+  checkArguments('deliverToWebhook', { address }, { address: string });
+  checkOptions('deliverToWebhook', options, {
+    timeoutSeconds: seconds,
+    attempts: whole(1),
+    backoffSeconds: seconds,
+    headers: object,
+    clock: object,
+    fetch: callable,
+  });
   const url = webhookUrl(address);
   const clock = options.clock ?? systemClock;
   const attempts = options.attempts ?? 3;

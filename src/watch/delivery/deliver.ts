@@ -1,3 +1,4 @@
+import { callable, checkArguments } from '../../units/arguments.js';
 import type { Alert } from '../types.js';
 
 /** Where alerts go. Delivery never holds up the watching, and a failure in it is never fatal. */
@@ -18,6 +19,7 @@ export interface AlertSink {
  * watch({ deliver: [deliverToCallback((alert) => pager.send(alert.message))] });
  */
 export function deliverToCallback(callback: (alert: Alert) => void | Promise<void>): AlertSink {
+  checkArguments('deliverToCallback', { callback }, { callback: callable });
   const pending = new Set<Promise<void>>();
   return {
     deliver(alert, report) {

@@ -3,6 +3,7 @@ import {
   readRecordedTrace,
   type TraceRow,
 } from '../../device/recorded-trace.js';
+import { checkArguments, madeBy } from '../../units/arguments.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { type Cause, type Forecast, type MemoryPoint, type Risk, risks } from '../types.js';
 import { createDiagnosis } from './diagnose.js';
@@ -40,6 +41,7 @@ export async function replay(path: string, deviceId?: string): Promise<Replay> {
  * const { alarms } = replayTrace(await readRecordedTrace('trace.json'));
  */
 export function replayTrace(trace: RecordedTrace): Replay {
+  checkArguments('replayTrace', { trace }, { trace: madeBy('readRecordedTrace', 'rows') });
   const steps = replaySteps(trace);
   for (;;) {
     const { done, value } = steps.next();

@@ -37,6 +37,14 @@ describe('outlookOf', () => {
     expect(riskOf({ ...curve, seenSeconds: 50 })).toBe('high');
   });
 
+  it('tells no time that is further ahead, however calm: 15 % used, and 10 s of growth seen', () => {
+    const doubted = { risk: 'low', etaSeconds: 'unknown' };
+    expect(outlookOf(end({ etaSeconds: 230, seenSeconds: 10 }), 'room')).toMatchObject(doubted);
+    expect(outlookOf(end({ etaSeconds: 4000, seenSeconds: 10 }), 'room')).toMatchObject(doubted);
+    const seen = { risk: 'medium', etaSeconds: 230 };
+    expect(outlookOf(end({ etaSeconds: 230, seenSeconds: 120 }), 'room')).toMatchObject(seen);
+  });
+
   it('believes a growth that slows down least: it may stop before the limit', () => {
     const slows = { bend: 'slows' as const, etaSeconds: 35 };
     expect(riskOf({ ...slows, seenSeconds: 49 })).toBe('medium');
@@ -67,7 +75,7 @@ describe('outlookOf', () => {
         const parts = { etaSeconds: eta, seenSeconds: seen, fromStart, bend };
         const { risk, etaSeconds } = outlookOf(end(parts), 'room');
         if (typeof etaSeconds !== 'number') {
-          expect([risk, etaSeconds]).toEqual(['medium', 'unknown']);
+          expect([risk, etaSeconds]).toEqual([eta <= 60 ? 'medium' : 'low', 'unknown']);
           return;
         }
         const least = risks.findLast((one) => Math.round(eta * 1000) / 1000 <= within[one]);

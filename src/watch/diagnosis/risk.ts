@@ -60,8 +60,9 @@ export function outlookOf(end: ExpectedEnd | undefined, fill: Fill): Outlook {
   const risk = riskWithinSeconds.find(([, seconds]) => end.etaSeconds <= seconds)?.[0] ?? 'none';
   const lowSeconds = secondsOrNever(end.lowSeconds);
   const highSeconds = secondsOrNever(end.highSeconds);
-  if (isAtLeast(risk, 'high') && !isBelieved(end)) {
-    return { risk: 'medium', etaSeconds: 'unknown', lowSeconds, highSeconds };
+  if (!isBelieved(end)) {
+    const doubted = isAtLeast(risk, 'high') ? 'medium' : 'low';
+    return { risk: doubted, etaSeconds: 'unknown', lowSeconds, highSeconds };
   }
   return { risk, etaSeconds: secondsOrNever(end.etaSeconds), lowSeconds, highSeconds };
 }

@@ -1,3 +1,4 @@
+import { checkOptions, whole } from '../../units/arguments.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Column, History, Sample, Series, Statistics, Trend } from '../types.js';
 import { type Band, columns, emptyBand, type HistoryLevel, mergeBand } from './history-level.js';
@@ -10,6 +11,8 @@ const trendPoints = 32;
 /** A change below this share of the capacity over the window is not worth a word. */
 const trendFloorShare = 0.001;
 
+const sizeRules = { samples: whole(1), buckets: whole(2), coarserLevels: whole(0), fold: whole(2) };
+
 /**
  * What a device's memory did: every sample of about the last hour at 10 Hz, older ones thinned
  * into buckets that keep their min and max. It takes less than 5 MB however long it runs.
@@ -20,6 +23,7 @@ const trendFloorShare = 0.001;
  * history.series('used', { fromSeconds: 0, maxPoints: 500 }).max;
  */
 export function createHistory(sizes?: ThinningSizes): History {
+  checkOptions('createHistory', sizes ?? {}, sizeRules);
   const thinning = new Thinning(sizes);
   const statistics = new RunningStatistics();
   const values: number[] = [Number.NaN, Number.NaN, Number.NaN, Number.NaN];

@@ -64,13 +64,15 @@ export function Lede() {
 
 /** What is reserved on the devices that jobs are sent to by themselves, and on the host for those that ask for it. */
 export function reservedWords(devices: readonly DeviceView[]): string {
-  const reserved = (of: readonly DeviceView[]) =>
-    of.reduce((total, { reservedBytes }) => total + reservedBytes, 0);
-  const onRequest = reserved(devices.filter((device) => isOnRequest(device, devices)));
-  const usual = reserved(devices) - onRequest;
+  const onRequest = reservedOn(devices.filter((device) => isOnRequest(device, devices)));
+  const usual = reservedOn(devices) - onRequest;
   if (onRequest === 0) return formatBytes(usual);
   const onHost = `${formatBytes(onRequest)} on the host`;
   return usual === 0 ? onHost : `${formatBytes(usual)}, and ${onHost}`;
+}
+
+function reservedOn(devices: readonly DeviceView[]): number {
+  return devices.reduce((total, { reservedBytes }) => total + reservedBytes, 0);
 }
 
 export interface Headline {

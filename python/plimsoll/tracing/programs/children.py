@@ -19,6 +19,7 @@ from ...failure import Failure
 from ..standins.patches import Patches
 from .files import started
 from .files.overlay import Overlay
+from .without_gpu import failure_without_gpu
 
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")
 # Enough to prepare data.
@@ -91,17 +92,11 @@ class Children:
 
         patches.set(processes, "spawnv_passfds", spawnv_passfds)
 
-    def check(self, uses_gpu: bool) -> None:
+    def check(self, program: list[str], uses_gpu: bool, computed: bool) -> None:
         """A program that put nothing on the GPU has no answer."""
         if uses_gpu:
             return
-        if self.started:
-            raise self._failure()
-        raise Failure(
-            "program-without-gpu",
-            "the program ended and put nothing on the GPU",
-            "check its arguments: it may choose the CPU, or end before it trains",
-        )
+        raise self._failure() if self.started else failure_without_gpu(program, computed)
 
     def explain(self, failure: Failure, uses_gpu: bool) -> Failure:
         """What to say of a program that failed: perhaps only because another did that it had started."""

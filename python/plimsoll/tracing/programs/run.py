@@ -157,7 +157,7 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         recording.ledger.close()
         world.close()
         recording.parallel = world.parallel
-        children.check(uses_gpu=watch.steps_seen())
+        children.check(launch.program, watch.steps_seen(), watch.has_computed())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
             recording.benchmark, guesses = True, observer.guesses_trials
             recording.guesses_trials = guesses

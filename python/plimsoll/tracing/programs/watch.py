@@ -31,6 +31,8 @@ _MAX_OPS = 220_000
 # As many again until the first step, where an optimizer was made: games that fill a memory before it. At least so many
 # are left from there on.
 _OPS_FROM_FIRST_STEP = 110_000
+# A program that made so many steps in host memory, and put nothing on the GPU, trains there.
+_STEPS_ON_HOST = 10
 # The next turn of a loop may take so much more than the last one.
 _MARGIN = 1.25
 
@@ -286,6 +288,8 @@ class Watch:
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
         self.optimizer_steps = max(self.optimizer_steps, steps + 1)
+        if min(self.optimizer_steps, self.backwards) >= _STEPS_ON_HOST and not self.steps_seen():
+            self.finish()
         if steps == 0:
             for tensor in state_tensors(getattr(optimizer, "state", {})):
                 self._label(tensor, kinds.OPTIMIZER)
@@ -339,6 +343,10 @@ class Watch:
 
     def steps_seen(self) -> bool:
         return self.observer.ledger.peak_bytes > 0
+
+    def has_computed(self) -> bool:
+        """On the GPU, or in host memory."""
+        return bool(self.calls or self.backwards or self.optimizer_steps)
 
     def parameters(self) -> Any:
         """How many, and their bytes, of all models that were run."""

@@ -260,7 +260,7 @@ RESIZE = (torch.ops.aten.upsample_bilinear2d.default, torch.ops.aten.upsample_bi
 
 
 def images():
-    for shape in ((2, 3, 7, 5), (1, 17, 56, 56), (1, 1, 4, 4), (3, 32, 1, 9)):
+    for shape in ((2, 3, 7, 5), (1, 1, 4, 4), (3, 32, 1, 9)):
         plain = torch.empty(shape, device="meta")
         yield plain
         yield plain.to(memory_format=torch.channels_last)
@@ -275,7 +275,7 @@ class Resized(unittest.TestCase):
     def test_it_lies_as_pytorch_says(self):
         for func in RESIZE:
             for image in images():
-                for size in ((7, 5), (14, 10), (1, 1)):
+                for size in ((7, 5), (1, 1)):
                     expected = func(image, size, False)
                     found = resized(func, (image, size, False), {})
                     with self.subTest(func=func, shape=image.shape, stride=image.stride()):
