@@ -16,14 +16,24 @@ const hostId = 'host';
 /** The devices that a job could ever be put on, and how many of them it takes. */
 export function candidates<R extends { readonly id: string }>(
   rooms: readonly R[],
-  { gpus }: Pick<Need, 'gpus'>,
+  need: Pick<Need, 'gpus'>,
 ): { readonly rooms: readonly R[]; readonly count: number } {
-  const graphics = rooms.filter(({ id }) => id !== hostId);
-  // Without a GPU one device is the host. Several devices are several GPUs: the host is only one.
-  if (gpus === 0 || (gpus === 1 && graphics.length === 0)) {
-    return { rooms: rooms.filter(({ id }) => id === hostId), count: 1 };
-  }
-  return { rooms: graphics, count: gpus };
+  const onHost = goesToHost(rooms, need);
+  return {
+    rooms: rooms.filter(({ id }) => (id === hostId) === onHost),
+    count: onHost ? 1 : need.gpus,
+  };
+}
+
+/**
+ * Whether a job takes the memory of the host, and so stands in the way of others that do, and of no others. Without
+ * a GPU one device is the host. Several devices are several GPUs: the host is only one.
+ */
+export function goesToHost(
+  rooms: readonly { readonly id: string }[],
+  { gpus }: Pick<Need, 'gpus'>,
+): boolean {
+  return gpus === 0 || (gpus === 1 && rooms.every(({ id }) => id === hostId));
 }
 
 /**

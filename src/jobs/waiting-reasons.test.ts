@@ -50,6 +50,35 @@ describe('explainWaiting', () => {
     ]);
   });
 
+  it('tells nothing of jobs that take other memory, or wait for their estimates', () => {
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    const [gpu, host] = roomsWith(2, running);
+    if (gpu === undefined || host === undefined) throw new Error('there are two');
+    const rooms = [gpu, { ...host, id: 'host' }];
+    const large = waitingJob('1', 89, { gpus: 0 });
+    const hold = { jobId: '1', devices: ['host'], sinceMs: 0 };
+    const waiting = [
+      large,
+      { ...waitingJob('2', 90, { basis: 'unknown' }), estimating: true },
+      waitingJob('3', 30),
+      waitingJob('4', 20),
+      waitingJob('5', 1, { gpus: 0 }),
+    ];
+    const explained = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
+    const before = explained.map(({ position, reason, order }) => [
+      position,
+      reason.code,
+      order?.jobId ?? null,
+    ]);
+    expect(before).toEqual([
+      [1, 'starting', null],
+      [1, 'estimating', null],
+      [1, 'starting', null],
+      [2, 'starting', '3'],
+      [2, 'behind-job', '1'],
+    ]);
+  });
+
   it('says when it cannot know', () => {
     const running = [runningJob('a', 60, ['gpu:0'])];
     const waiting = [waitingJob('1', 80)];

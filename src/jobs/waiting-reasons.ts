@@ -1,7 +1,7 @@
 import { isKnown, type Known } from '../units/known.js';
 import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
 import type { DeviceRoom } from './ledger.js';
-import { candidates } from './placement.js';
+import { candidates, goesToHost } from './placement.js';
 import { Shares } from './quota.js';
 import type { OrderReason, WaitingReason } from './reasons/types.js';
 import type { RunningJob, WaitingJob } from './types.js';
@@ -28,17 +28,41 @@ export function explainWaiting(
 ): readonly WaitingStatus[] {
   const expected = expectedStarts(state, settings);
   const shares = new Shares(state.running, settings.quotaOf);
-  return state.waiting.slice(0, foreseen).map((job, index) => ({
-    id: job.id,
-    position: index + 1,
-    reason: reasonOf(job, state, settings, shares),
-    order: orderOf(state.waiting[index - 1], job),
-    expectedStartMs: expected.get(job.id) ?? 'unknown',
-  }));
+  return placesOf(state.waiting.slice(0, foreseen), state.rooms).map(
+    ({ job, position, before }) => ({
+      id: job.id,
+      position,
+      reason: reasonOf(job, state, settings, shares),
+      order: before === undefined ? null : orderReason(before, job),
+      expectedStartMs: expected.get(job.id) ?? 'unknown',
+    }),
+  );
 }
 
-function orderOf(before: WaitingJob | undefined, job: WaitingJob): OrderReason | null {
-  return before === undefined ? null : orderReason(before, job);
+interface Place {
+  readonly job: WaitingJob;
+  /** 1 is next. */
+  readonly position: number;
+  /** Undefined of the first. */
+  readonly before: WaitingJob | undefined;
+}
+
+/**
+ * The place of each job among those that wait for the same memory, that of the GPUs or that of the host. One that
+ * waits for its estimate stands in nobody's way.
+ */
+export function placesOf(
+  waiting: readonly WaitingJob[],
+  rooms: readonly { readonly id: string }[],
+): readonly Place[] {
+  const last = new Map<boolean, { readonly job: WaitingJob; readonly position: number }>();
+  return waiting.map((job) => {
+    const onHost = goesToHost(rooms, job);
+    const before = last.get(onHost);
+    const position = (before?.position ?? 0) + 1;
+    if (job.estimating !== true) last.set(onHost, { job, position });
+    return { job, position, before: before?.job };
+  });
 }
 
 function reasonOf(
@@ -63,9 +87,10 @@ function reasonOf(
   const enough = (bytes: (room: DeviceRoom) => number) =>
     possible.filter((room) => bytes(room) >= job.bytes).length >= count;
   if (enough(({ freeBytes }) => freeBytes)) {
-    return hold === undefined || hold.jobId === job.id
-      ? { code: 'starting' }
-      : { code: 'behind-job', jobId: hold.jobId };
+    const isHeld = hold?.devices.some((id) => possible.some((room) => room.id === id)) === true;
+    return isHeld && hold.jobId !== job.id
+      ? { code: 'behind-job', jobId: hold.jobId }
+      : { code: 'starting' };
   }
   const facts = {
     bytes: job.bytes,

@@ -1,18 +1,32 @@
 import type { Attempt, ProgressPoint } from '../run/types.js';
-import { formatBytes } from '../units/bytes.js';
+import { formatBytes, GiB, KiB, MiB } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';
 
 /** In units of the drawing, which is stretched to the width that there is. */
 export const chartSize = { width: 960, height: 120 } as const;
 
+/** What stands beside a drawing: at both ends of an axis, and in its middle. */
+export type Ticks = readonly [string, string, string];
+
+/** A line of values over time, with what stands beside it. */
+export interface Curve {
+  /** Points of a polyline. */
+  readonly path: string;
+  /** From the top down. */
+  readonly values: Ticks;
+  /** From left to right. */
+  readonly times: Ticks;
+}
+
+/** The heights of `values` in the drawing: half of a line at its edge would be outside. */
+export const valueHeights = [4, 60, 116] as const;
+
 /** One figure over the steps of an attempt. */
-export interface ProgressLine {
+export interface ProgressLine extends Curve {
   readonly name: string;
   /** Its last value, in words. */
   readonly last: string;
-  /** Points of a polyline. */
-  readonly path: string;
 }
 
 export interface ProgressLines {
@@ -26,6 +40,8 @@ export interface Figure {
   readonly name: string;
   readonly value: (point: ProgressPoint) => Known<number>;
   readonly words: (value: number) => string;
+  /** The unit in which its axis is divided, where that is not 1. */
+  readonly unitOf?: (highest: number) => number;
   /** In a sentence. */
   readonly said: (words: string) => string;
 }
@@ -49,6 +65,7 @@ const figures: readonly Figure[] = [
     name: 'Peak memory',
     value: (point) => point.peakBytes,
     words: formatBytes,
+    unitOf: byteUnit,
     said: (bytes) => `peak ${bytes}`,
   },
   {
@@ -95,15 +112,21 @@ export function progressLines(
   const from = Math.min(...times);
   const to = Math.max(...times, from + 1e-3);
   const x = (seconds: number) => round(((seconds - from) / (to - from)) * chartSize.width);
-  const lines = shownFigures([progress]).flatMap(({ name, value, words }) => {
-    const points = progress.flatMap((point) => {
-      const found = value(point);
-      return isKnown(found) ? [{ x: x(point.atSeconds), value: found }] : [];
+  const lines = shownFigures([progress]).flatMap(({ name, value, words, unitOf }) => {
+    const points = progress.flatMap(({ atSeconds, ...point }) => {
+      const found = value({ ...point, atSeconds });
+      return isKnown(found) ? [{ atSeconds, value: found }] : [];
     });
     const end = points.at(-1);
-    return end === undefined || points.length < 2
-      ? []
-      : [{ name, last: words(end.value), path: pathOf(points) }];
+    if (end === undefined || points.length < 2) return [];
+    const values = points.map((point) => point.value);
+    const unit = unitOf?.(Math.max(...values)) ?? 1;
+    const [low, high] = [
+      -roundUp(-Math.min(0, ...values), unit),
+      roundUp(Math.max(...values), unit),
+    ];
+    const label = unitOf === undefined ? plainWords : words;
+    return [{ name, last: words(end.value), ...curveOf(points, { from, to, low, high }, label) }];
   });
   if (lines.length === 0) return undefined;
   return {
@@ -118,14 +141,48 @@ function inside(x: number): number {
   return Math.min(chartSize.width - 1, Math.max(1, x));
 }
 
-/** From 0, or lower where a value is: heights can be compared. */
-function pathOf(points: readonly { readonly x: number; readonly value: number }[]): string {
-  const { height } = chartSize;
-  const values = points.map(({ value }) => value);
-  const low = Math.min(0, ...values);
-  const high = Math.max(...values, low + 1e-9);
-  const y = (value: number) => round(height - 4 - ((value - low) / (high - low)) * (height - 8));
-  return points.map((point) => `${point.x},${y(point.value)}`).join(' ');
+/** A line within a range of seconds and one of values; heights of lines from 0 on can be compared. */
+export function curveOf(
+  points: readonly { readonly atSeconds: number; readonly value: number }[],
+  range: {
+    readonly from: number;
+    readonly to: number;
+    readonly low: number;
+    readonly high: number;
+  },
+  words: (value: number) => string,
+): Curve {
+  const { from, to, low, high } = range;
+  const [top, , bottom] = valueHeights;
+  const x = (at: number) => round(((at - from) / (to - from)) * chartSize.width);
+  const y = (value: number) => round(bottom - ((value - low) / (high - low || 1)) * (bottom - top));
+  return {
+    path: points.map(({ atSeconds, value }) => `${x(atSeconds)},${y(value)}`).join(' '),
+    values: [words(high), words((low + high) / 2), words(low)],
+    times: [formatSeconds(from), formatSeconds((from + to) / 2), formatSeconds(to)],
+  };
+}
+
+/** The end of an axis that is not below a value: its half is round, too. */
+function roundUp(value: number, unit: number): number {
+  if (value <= 0) return 0;
+  const power = 10 ** Math.floor(Math.log10(value / unit)) * unit;
+  const factor = [1, 1.5, 2, 3, 4, 6, 8].find((one) => one * power >= value) ?? 10;
+  return factor * power;
+}
+
+/** The end of an axis of bytes. */
+export function roundBytes(highest: number): number {
+  return roundUp(highest, byteUnit(highest));
+}
+
+function byteUnit(highest: number): number {
+  return [GiB, MiB, KiB].find((unit) => highest >= unit) ?? 1;
+}
+
+/** As short as it can be; sums of fractions are not exact. */
+function plainWords(value: number): string {
+  return String(Number(value.toPrecision(3)));
 }
 
 function round(value: number): number {

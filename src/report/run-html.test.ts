@@ -64,6 +64,22 @@ describe('the page of a run', () => {
     ]) {
       expect(drawn.replaceAll('\u00A0', ' ')).toContain(text);
     }
+    const axes = [
+      ...drawn.replaceAll('\u00A0', ' ').matchAll(/<(?:div class="(?:values|times)".*?)<\/div>/g),
+    ].map(([axis]) =>
+      axis
+        .replaceAll(/<[^>]+>/g, ' ')
+        .trim()
+        .replaceAll(/ {2,}/g, '|'),
+    );
+    expect(axes).toEqual([
+      '20|10|0',
+      '1.0 s|21 s|40 s',
+      '6.0 GiB|3.0 GiB|0 B',
+      '1.0 s|21 s|40 s',
+      '1|0.5|0',
+      '1.0 s|21 s|40 s',
+    ]);
     expect(drawn).toContain('<title>smaller-microbatch</title>');
     expect(page).not.toContain('Over its steps');
   });

@@ -7,11 +7,15 @@ import { isKnown, type Known } from '../units/known.js';
 import { tag } from './html/overview.js';
 import { emblem, html, type Markup, pageHead, unbroken } from './html/page-head.js';
 import {
+  type Curve,
   chartSize,
+  curveOf,
   lastWords,
   type ProgressLine,
   type ProgressLines,
   progressLines,
+  roundBytes,
+  valueHeights,
 } from './progress-lines.js';
 import { holderWords } from './run-holders.js';
 import { nextCommand } from './text/run/run-ending.js';
@@ -31,6 +35,13 @@ const runStyle = `
 pre.said { white-space: pre-wrap; font-size: 12.5px; }
 .said { border-left: 3px solid var(--critical); padding: 5px 0 5px 16px; margin: 14px 0 0; overflow-wrap: anywhere; max-width: 76ch; }
 .outcome.succeeded { color: var(--allocated); } .outcome.failed { color: var(--critical); } .outcome.interrupted { color: var(--warning); }
+.plot { display: grid; grid-template-columns: 5.6em 1fr; gap: 4px 10px; }
+.plot figcaption { grid-column: 1 / -1; }
+.plot svg { width: 100%; }
+.plot .grid { stroke: var(--rule); vector-effect: non-scaling-stroke; }
+.plot .values, .plot .times { display: flex; justify-content: space-between; font-size: 12px; line-height: 16px; color: var(--soft); font-variant-numeric: tabular-nums; }
+.plot .values { flex-direction: column; text-align: right; margin: -4px 0; }
+.plot .times { grid-column: 2; }
 @media (max-width: 640px) { .rungs li { grid-template-columns: 1fr; } .hull { min-width: 90px; } }
 `;
 
@@ -168,13 +179,14 @@ function memoryPart({ memory = [], limit }: Attempt): Markup | false {
   const end = memory.at(-1)?.atSeconds ?? 0;
   if (memory.length < 2 || end <= 0) return false;
   const highest = memory.reduce((most, { bytes }) => Math.max(most, bytes), 1);
-  const top = typeof limit.bytes === 'number' ? Math.max(limit.bytes, highest) : highest;
-  const points = memory.map(
-    ({ atSeconds, bytes }) =>
-      `${Math.round((atSeconds / end) * 9600) / 10},${Math.round((1 - bytes / top) * 1160 + 20) / 10}`,
-  );
+  const high =
+    typeof limit.bytes === 'number' ? Math.max(limit.bytes, highest) : roundBytes(highest);
+  const points = memory.map(({ atSeconds, bytes }) => ({ atSeconds, value: bytes }));
+  const curve = curveOf(points, { from: 0, to: end, low: 0, high }, formatBytes);
   const words = `Memory over ${formatSeconds(end)}, highest sample ${formatBytes(highest)}`;
-  return html`<figure><figcaption>${words}${typeof limit.bytes === 'number' && `, limit ${formatBytes(limit.bytes)} at the top`}</figcaption><svg viewBox="0 0 960 120" preserveAspectRatio="none" width="100%" height="120" role="img" aria-label="${words}"><polyline points="${points.join(' ')}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg></figure>`;
+  const limitWords =
+    typeof limit.bytes === 'number' && `, limit ${formatBytes(limit.bytes)} at the top`;
+  return plot(html`${words}${limitWords}`, words, curve);
 }
 
 function holdersPart(attempt: Attempt): Markup | false {
@@ -249,11 +261,26 @@ function progressPart(attempt: Attempt): Markup | false {
 }
 
 function chart(line: ProgressLine, marks: ProgressLines['marks']): Markup {
-  const { name, path } = line;
-  return html`<figure><figcaption>${lastWords(line, false)}</figcaption><svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" width="100%" height="${height}" role="img" aria-label="${name}">${marks.map(
+  return plot(html`${lastWords(line, false)}`, line.name, line, marks);
+}
+
+function tickWords(ticks: Curve['values']): readonly Markup[] {
+  return ticks.map((words) => html`<span>${unbroken(words)}</span>`);
+}
+
+/** A curve with its axes. Their words are no part of the drawing, which is stretched to the width that there is. */
+function plot(
+  caption: Markup,
+  name: string,
+  { path, values, times }: Curve,
+  marks: ProgressLines['marks'] = [],
+): Markup {
+  return html`<figure class="plot"><figcaption>${caption}</figcaption><div class="values" aria-hidden="true">${tickWords(values)}</div><svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" height="${height}" role="img" aria-label="${name}">${valueHeights.map(
+    (y) => html`<line class="grid" x1="0" x2="${width}" y1="${y}" y2="${y}"/>`,
+  )}${marks.map(
     (mark) =>
       html`<line x1="${mark.x}" x2="${mark.x}" y1="0" y2="${height}" stroke="currentColor" stroke-dasharray="4 3" opacity="0.5"><title>${mark.rung}</title></line>`,
-  )}<polyline points="${path}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg></figure>`;
+  )}<polyline points="${path}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg><div class="times" aria-hidden="true">${tickWords(times)}</div></figure>`;
 }
 
 /**

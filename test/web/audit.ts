@@ -52,6 +52,12 @@ const inThePage = `(() => {
       found.push('cut off: ' + where(element));
     }
   }
+  // On a screen as wide as that of a laptop, tables and reasons are whole.
+  for (const element of innerWidth < 1280 ? [] : all('.scroll, .why')) {
+    if (element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1) {
+      found.push('cut off: ' + where(element));
+    }
+  }
   if (document.documentElement.scrollWidth > innerWidth) found.push('wider than the window');
   for (const element of all('[style]')) {
     if (element.closest('.uplot') === null && !element.matches('.rows, .job-row, .node-row')) {

@@ -189,10 +189,27 @@ describe('the dashboard with 8 GPUs and 10,000 jobs', needsChromium, () => {
   });
   it.each([
     ['', 360],
-    ['#/job/9000', 1280],
     ['#/submit', 1280],
   ])('has names, order and room: %s at %i px', { tags: 'rest' }, async (hash, width) => {
     expect(await faultsAt(hash, width)).toEqual([]);
+  });
+
+  it('cuts no table and no reason at 1280 px', async () => {
+    expect(await faultsAt('', 1280)).toEqual([]);
+    const page = opened?.page;
+    if (page === undefined) throw new Error('the page is open');
+    await page.getByRole('radio', { name: /^waiting/ }).check({ force: true });
+    await until(page, "document.querySelectorAll('.rows .why').length > 5");
+    expect(await audit(page)).toEqual([]);
+    await page.goto(`${server.url()}/#/job/9000`);
+    await page.getByRole('heading', { name: 'Changes of the environment' }).waitFor();
+    expect(await audit(page)).toEqual([]);
+    await page.goto(`${server.url()}/#/plan`);
+    await page.getByLabel('Model', { exact: true }).fill('gpt2');
+    await page.getByLabel('Batch', { exact: true }).fill('8');
+    await page.getByRole('button', { name: 'Plan' }).click();
+    await page.locator('table.options').waitFor();
+    expect(await audit(page)).toEqual([]);
   });
 
   /** The first job in a state, as the server lists it. */

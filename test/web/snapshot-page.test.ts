@@ -38,6 +38,13 @@ describe('the page of a snapshot', needsChromium, () => {
   it('shows each allocation, its stack in view, and the allocator at that event', async () => {
     const { page, close } = await open({ width: 1280, height: 900 });
     expect(await text(page, 'stack-list')).toContain('GiB');
+    const units = ['B', 'KiB', 'MiB', 'GiB'];
+    const held = (await page.locator('#stack-list b').allTextContents()).map((words) => {
+      const [figure, unit = ''] = words.split(/\s/);
+      return Number(figure) * 1024 ** units.indexOf(unit);
+    });
+    expect(held.length).toBeGreaterThan(5);
+    expect(held).toEqual(held.toSorted((one, other) => other - one));
     await page.click('[data-mode=allocations]');
     await expect.poll(() => text(page, 'band-words')).toMatch(/drawn together/);
     const box = page.locator('#time');

@@ -85,7 +85,10 @@ function showRecording(opened: Opened): void {
     },
   });
   flame = openFlame(ask, () => events.tick());
-  const paint = opened.stacks.map(({ stack, title, peakBytes }, place) => {
+  // Their colours are in the order of the chart, what is steady first.
+  const coloured = opened.stacks.map((stack, place) => ({ ...stack, place }));
+  const byPeak = coloured.toSorted((one, other) => other.peakBytes - one.peakBytes);
+  const paint = byPeak.map(({ stack, title, peakBytes, place }) => {
     const colour = make('i');
     const button = make(
       'button',

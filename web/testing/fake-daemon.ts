@@ -159,6 +159,12 @@ function placed(jobs: readonly JobView[], gpus: number): readonly JobView[] {
   });
 }
 
+function orderBehind(jobId: string, position: number): OrderReason {
+  return position === 2
+    ? { code: 'first-of-workload', jobId }
+    : { code: 'earlier', jobId, seconds: 40 + position };
+}
+
 /** The first hundred that wait know their place, and why they wait. */
 function explained(jobs: readonly JobView[], nowMs: number): readonly JobView[] {
   let position = 0;
@@ -172,13 +178,13 @@ function explained(jobs: readonly JobView[], nowMs: number): readonly JobView[] 
       devices: 1,
       wholeDevice: false,
       freeBytes: Math.round(4.1 * GiB),
-      keptDevices: [],
+      // With the reason for its place, one as long as they come.
+      keptDevices: position === 2 ? ['gpu:0'] : [],
     };
     const expectedStartAt =
       position > 40 ? 'unknown' : new Date(nowMs + position * 90_000).toISOString();
     const why = waitingReasonWords(whyDetails);
-    const orderDetails: OrderReason | null =
-      before === '' ? null : { code: 'earlier', jobId: before, seconds: 40 + position };
+    const orderDetails = position === 1 ? null : orderBehind(before, position);
     before = job.id;
     const order = orderDetails === null ? '' : orderReasonWords(orderDetails);
     const reasons = { why, whyDetails, order, orderDetails };

@@ -35,6 +35,15 @@ export interface MadeJob {
   readonly random: Random;
 }
 
+const growingSegments = {
+  name: 'PYTORCH_CUDA_ALLOC_CONF',
+  from: null,
+  to: 'expandable_segments:True',
+  by: 'submit',
+  reason:
+    'Segments grow in place instead of being cut from fixed blocks, so sizes that change from step to step leave fewer holes.',
+} as const;
+
 const removedDebugSetting = {
   name: 'CUDA_LAUNCH_BLOCKING',
   from: '1',
@@ -108,7 +117,7 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
           }
         : null,
     degraded: null,
-    environmentChanges: number % 3 === 0 ? [removedDebugSetting] : [],
+    environmentChanges: number % 3 === 0 ? [removedDebugSetting, growingSegments] : [],
     log: { bytes: 0 },
   };
 }

@@ -73,7 +73,7 @@ export interface JobView extends Omit<Job, 'reason'> {
   };
   /** Of a waiting job. */
   readonly waiting: null | {
-    /** 1 is next. */
+    /** 1 is next, of those that wait for the same memory: that of the GPUs, or that of the host. */
     readonly position: number;
     readonly why: string;
     /** The same for programs: a code with its data. */

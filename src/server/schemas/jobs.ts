@@ -305,7 +305,9 @@ const need = z.object({
 });
 
 export const waitingSchema = z.object({
-  position: z.int().openapi({ description: '1 is next.' }),
+  position: z
+    .int()
+    .openapi({ description: '1 is next, of those that wait for GPUs, or for the host.' }),
   why: z.string(),
   whyDetails: waitingReasonSchema,
   order: z.string().openapi({ description: 'Why the job before it is there; empty of the first.' }),

@@ -43,7 +43,7 @@ export function Lede() {
         </div>
         <div>
           <dt>Reserved</dt>
-          <dd>{sum(({ reservedBytes }) => reservedBytes)}</dd>
+          <dd>{reservedWords(devices)}</dd>
         </div>
         <div>
           <dt>Available to jobs</dt>
@@ -60,6 +60,19 @@ export function Lede() {
       </dl>
     </div>
   );
+}
+
+/** What is reserved on the devices that jobs are sent to by themselves, and on the host for those that ask for it. */
+export function reservedWords(devices: readonly DeviceView[]): string {
+  const onRequest = reservedOn(devices.filter((device) => isOnRequest(device, devices)));
+  const usual = reservedOn(devices) - onRequest;
+  if (onRequest === 0) return formatBytes(usual);
+  const onHost = `${formatBytes(onRequest)} on the host`;
+  return usual === 0 ? onHost : `${formatBytes(usual)}, and ${onHost}`;
+}
+
+function reservedOn(devices: readonly DeviceView[]): number {
+  return devices.reduce((total, { reservedBytes }) => total + reservedBytes, 0);
 }
 
 export interface Headline {

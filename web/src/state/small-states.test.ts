@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DaemonEvent } from '../api/types.js';
-import { headlineOf } from '../parts/lede.js';
+import { headlineOf, reservedWords } from '../parts/lede.js';
 import { provenanceOfJob, usedByJob } from './jobs/used-by-job.js';
 import { backOffSeconds, newsOf } from './live/live.js';
 import { madeAttempt, madeDevice, madeJob } from './made-for-tests.js';
@@ -76,6 +76,21 @@ describe('the headline', () => {
     const host = madeDevice({ id: 'host', usedBytes: 99 * 1024 ** 3 });
     expect(headlineOf([madeDevice({}), host], counts).text).toMatch(/^gpu:0 is below/);
     expect(headlineOf([deep], counts).text).toBe('gpu:1 is 5.0 GiB above its load line.');
+  });
+});
+
+describe('what is reserved', () => {
+  const gib = 1024 ** 3;
+  const gpu = (reservedBytes: number) => madeDevice({ reservedBytes });
+  const host = (reservedBytes: number) => madeDevice({ id: 'host', reservedBytes });
+
+  it('is that of the GPUs, and that of the host where jobs asked for it', () => {
+    expect(reservedWords([gpu(6 * gib), host(0)])).toBe('6.0 GiB');
+    expect(reservedWords([gpu(0), host(18.4 * gib)])).toBe('18.4 GiB on the host');
+    expect(reservedWords([gpu(6 * gib), gpu(gib), host(gib)])).toBe(
+      '7.0 GiB, and 1.0 GiB on the host',
+    );
+    expect(reservedWords([host(2 * gib)])).toBe('2.0 GiB');
   });
 });
 

@@ -18,7 +18,7 @@ import { waitingReasonWords } from '../../reasons/words.js';
 import type { ClockMark } from '../../store/records.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
-import { explainWaiting, type WaitingStatus } from '../../waiting-reasons.js';
+import { explainWaiting, placesOf, type WaitingStatus } from '../../waiting-reasons.js';
 import type { JobView } from '../types.js';
 
 /** Those that admission looks at. */
@@ -155,7 +155,9 @@ export class JobQueue {
       this.#reasons = {
         atMs: nowMs,
         of: new Map(reasons.map((reason) => [reason.id, reason])),
-        positions: new Map(state.waiting.map((waiting, index) => [waiting.id, index + 1])),
+        positions: new Map(
+          placesOf(state.waiting, now).map((place) => [place.job.id, place.position]),
+        ),
       };
     }
     const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;

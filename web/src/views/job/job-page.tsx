@@ -4,6 +4,7 @@ import {
   lastWords,
   type ProgressLines,
   progressLines,
+  valueHeights,
 } from '../../../../src/report/progress-lines.js';
 import { holderWords } from '../../../../src/report/run-holders.js';
 import { percentWords } from '../../../../src/report/words.js';
@@ -305,8 +306,13 @@ function Lines({ lines, marks, goesOn }: ProgressLines & { goesOn: boolean }) {
   return (
     <div class="progress-lines">
       {lines.map((line) => (
-        <figure key={line.name}>
+        <figure key={line.name} class="plot">
           <figcaption>{lastWords(line, goesOn)}</figcaption>
+          <div class="values" aria-hidden="true">
+            {line.values.map((words, at) => (
+              <span key={at}>{words}</span>
+            ))}
+          </div>
           <svg
             viewBox={`0 0 ${width} ${height}`}
             preserveAspectRatio="none"
@@ -318,8 +324,16 @@ function Lines({ lines, marks, goesOn }: ProgressLines & { goesOn: boolean }) {
                 <title>{`${rung}: ${why}`}</title>
               </line>
             ))}
+            {valueHeights.map((y) => (
+              <line key={y} class="grid" x1={0} x2={width} y1={y} y2={y} />
+            ))}
             <polyline points={line.path} />
           </svg>
+          <div class="times" aria-hidden="true">
+            {line.times.map((words, at) => (
+              <span key={at}>{words}</span>
+            ))}
+          </div>
         </figure>
       ))}
     </div>
@@ -431,7 +445,7 @@ function EnvironmentChanges({ job }: { job: JobView }) {
                 <td>{from ?? 'not set'}</td>
                 <td>{to ?? 'removed'}</td>
                 <td>{by}</td>
-                <td>{reason}</td>
+                <td class="sentence">{reason}</td>
               </tr>
             ))}
           </tbody>

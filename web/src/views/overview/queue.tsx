@@ -262,17 +262,17 @@ function Happening({ job }: { job: JobSummary }) {
   // One that failed or was cancelled has not recovered.
   const isRecovered = job.state === 'running' || job.state === 'succeeded';
   if (job.state === 'waiting') {
+    const words = [job.waiting?.why ?? job.reason, job.waiting?.order ?? ''].join(' ').trim();
     return (
-      <span class="why">
-        {job.degraded !== null && <b>degraded to {degradedSettingsWords(job.degraded)}</b>}{' '}
-        {job.waiting?.why ?? job.reason} {job.waiting?.order}
+      <span class="why" title={words}>
+        {job.degraded !== null && <b>degraded to {degradedSettingsWords(job.degraded)}</b>} {words}
       </span>
     );
   }
   const places = job.reservation === null ? '' : placesWords(job.reservation);
   const text = job.reason === '' && job.state === 'running' ? `on ${places}` : job.reason;
   return (
-    <span class="why">
+    <span class="why" title={text}>
       {retries > 0 && (
         <b class={isRecovered ? 'recovered' : 'ran-out'}>
           {isRecovered ? `recovered ${retries} ×` : `out of memory ${retries} ×`}
