@@ -43,10 +43,10 @@ def _how_to_choose(command: list[str]) -> str:
             said = f"{option} {word}" if option.startswith("-") else word
             return f'change or leave out the argument "{said}"'
     source = _source(command)
-    option = _OPTION.search(source)
-    if option:
-        value = " cuda" if option[1].endswith("device") else ""
-        return f"give the option by which it chooses the GPU: {option[1]}{value}"
+    declared = _OPTION.search(source)
+    if declared:
+        value = " cuda" if declared[1].endswith("device") else ""
+        return f"give the option by which it chooses the GPU: {declared[1]}{value}"
     name = os.path.basename(command[0]) if command[0] != "-m" else command[1]
     if "cuda" in source:
         return f'see where {name} sets its device: the model and each batch go to "cuda"'
