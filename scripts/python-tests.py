@@ -61,6 +61,8 @@ SECOND_TIER = (
     # Recovery of long loops; that nothing is lost is seen in the first tier by shorter ones.
     "keeping.test_keeping.KeepingBelow",
     "sdk.test_in_the_wild.Compiled",
+    # Several estimates, each of which starts a tracer.
+    "sdk.test_names.Estimates.test_a_model_of_transformers_that_is_here_is_asked_about_as_its_config_is",
     "sdk.test_in_the_wild.Workers",
     # Models on many cards.
     "sharding",
@@ -75,7 +77,7 @@ SECOND_TIER = (
     "trainers.test_trl",
     # Processes that import everything by themselves.
     "test_forked.Traces",
-    "tracing.libraries.test_later_parts",
+    "tracing.libraries.test_libraries.LaterParts",
     "tracing.libraries.test_quicker_compiling.OpHashes",
     "tracing.test_warm.Traces",
     # To record where Python allocates is slow.
@@ -88,7 +90,7 @@ SMOKE = (
     "tracing.libraries.test_compiled_programs.EqualGraphs.test_other_blocks_are_lowered_for_themselves",
     "sharding.test_ranks_traced.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
     "tracing.kinds.test_generated_texts.GeneratedTexts.test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read",
-    "tracing.libraries.test_later_parts.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
+    "tracing.libraries.test_libraries.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
     "tracing.loops.test_loops.Loops.test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted",
     "trainers.test_hugging_face_trainer.LeftAlone.test_a_step_that_hands_on_all_it_is_given_is_known",
     "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",

@@ -30,7 +30,7 @@ export type { Device, DeviceInfo } from './device/types.js';
 export { findGpu } from './estimate/cards/gpus.js';
 export type { Estimate } from './estimate/types.js';
 export { Failure, type FailureKind } from './failure.js';
-export { homeFolder } from './files/home-folder.js';
+export { homeFolder } from './files/folders.js';
 export { answerMachine } from './library/answer-machine.js';
 export { type RunCommandOptions, runCommand } from './library/run-command.js';
 export { readModel } from './model/read-model.js';

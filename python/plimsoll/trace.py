@@ -24,6 +24,7 @@ from .tracing.programs.files.dependencies import print_state
 from .tracing.programs.files.view import View, cache_of_data_sets, enter
 from .tracing.programs.forks import end_with_parent
 from .tracing.programs.start import require_program
+from .tracing.sources import live
 
 VERSION = 1
 # The first with every kernel that a trace puts in CUDA's place.
@@ -43,6 +44,9 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
         options = parse(arguments)
         if options.program is not None:
             require_program(options.program)
+        place = live.socket_of(options.script, options.arg)
+        if place is not None:
+            return live.hand_over(place, arguments)
         if options.scratch is not None:
             # Whose folder it is, that one waits for the trace.
             end_with_parent()

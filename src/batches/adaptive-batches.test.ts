@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { adaptiveBatches } from './adaptive-batches.js';
-import { readPosition, writePosition } from './position-file.js';
+import { adaptiveBatches, readPosition, writePosition } from './adaptive-batches.js';
 
 let folder: string;
 beforeEach(() => {

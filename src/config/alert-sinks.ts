@@ -1,9 +1,8 @@
 import { appendFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Failure } from '../failure.js';
-import type { AlertSink } from '../watch/delivery/deliver.js';
+import { type AlertSink, deliverToLog } from '../watch/delivery/deliver.js';
 import { deliverToCommand } from '../watch/delivery/deliver-command.js';
-import { deliverToLog } from '../watch/delivery/deliver-log.js';
 import { deliverToWebhook } from '../watch/delivery/deliver-webhook.js';
 import type { DeliverySettings } from './settings.js';
 

@@ -5,8 +5,7 @@ import type { Environment } from '../config/environment.js';
 import type { Discovery } from '../device/discover.js';
 import { machineRoots } from '../device/kernel-files.js';
 import { pythonProgram } from '../estimate/trace/python-trace.js';
-import { makeFolder, packageFolder } from '../files/folders.js';
-import { homeFolder } from '../files/home-folder.js';
+import { homeFolder, makeFolder, packageFolder } from '../files/folders.js';
 import { makeLimitCgroup, removeCgroup } from '../run/limit/cgroup.js';
 import type { Known } from '../units/known.js';
 import {

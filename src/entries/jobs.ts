@@ -13,7 +13,7 @@ export { defaultSettings, type Settings } from '../config/settings.js';
 export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../device/load-line.js';
 export { type LocalEngineOptions, localEngine } from '../engine/local/local-engine.js';
 export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine/types.js';
-export { homeFolder } from '../files/home-folder.js';
+export { homeFolder } from '../files/folders.js';
 export type { Hold } from '../jobs/admission.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from '../jobs/admission.js';
 export { inOrder } from '../jobs/admission-order.js';
@@ -24,6 +24,8 @@ export {
   expectedSeconds,
   type MeasuredRun,
   measuredRun,
+  type WorkloadIdentity,
+  workloadKey,
 } from '../jobs/corrections.js';
 export { openDaemon } from '../jobs/daemon/open-daemon.js';
 export type { DaemonOptions } from '../jobs/daemon/options.js';
@@ -89,7 +91,6 @@ export {
 } from '../jobs/types.js';
 export { turnOf, WaitingList } from '../jobs/waiting-list.js';
 export { explainWaiting, type WaitingStatus } from '../jobs/waiting-reasons.js';
-export { type WorkloadIdentity, workloadKey } from '../jobs/workload-key.js';
 export { type OpenServer, openServer, type ServerOptions } from '../server/open-server.js';
 export type { Answers } from '../server/routes/answers.js';
 export {

@@ -21,7 +21,7 @@ export type { PlanBudget } from '../plan/answers/plan-request.js';
 export type { PlanAnswerRequest, WorkloadRequest } from '../plan/answers/workload-request.js';
 export { checkEnvironment } from '../plan/environment/check.js';
 export { dotenvLines, shellLines } from '../plan/environment/formats.js';
-export { environmentSettings } from '../plan/environment/recommend.js';
+export { environmentSettings } from '../plan/environment/rules.js';
 export {
   type EnvironmentContext,
   type EnvironmentFinding,

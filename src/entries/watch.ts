@@ -28,19 +28,22 @@ export {
   type MemoryReading,
   type ProcessReading,
 } from '../device/types.js';
-export { type Clock, systemClock } from '../time/clock.js';
-export { createVirtualClock, type VirtualClock } from '../time/virtual-clock.js';
+export { type Clock, createVirtualClock, systemClock, type VirtualClock } from '../time/clock.js';
 export {
   type AlertThresholds,
   defaultThresholds,
   type ThresholdSettings,
 } from '../watch/alerts/alert-thresholds.js';
-export { type AlertSink, deliverToCallback } from '../watch/delivery/deliver.js';
+export {
+  type AlertSink,
+  alertLine,
+  deliverToCallback,
+  deliverToLog,
+} from '../watch/delivery/deliver.js';
 export {
   type CommandDeliveryOptions,
   deliverToCommand,
 } from '../watch/delivery/deliver-command.js';
-export { alertLine, deliverToLog } from '../watch/delivery/deliver-log.js';
 export {
   deliverToWebhook,
   type WebhookDeliveryOptions,

@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { needsLinux } from '../../test/support/needs.js';
-import { makeFolder } from './folders.js';
+import { homeFolder, makeFolder } from './folders.js';
 
 describe('makeFolder', () => {
   let folder = '';
@@ -51,5 +51,17 @@ describe('makeFolder', () => {
     const making = () => promisify(execFile)(process.execPath, words);
     await Promise.all([making(), making(), making()]);
     expect(readdirSync(shared)).toHaveLength(1000);
+  });
+});
+
+describe('homeFolder', () => {
+  it('is what the variable names, or a folder in the home of the user', () => {
+    expect(homeFolder({ PLIMSOLL_HOME: '/srv/state' }, '/u')).toBe('/srv/state');
+    expect(homeFolder({ PLIMSOLL_HOME: 'state' }, '/u')).toBe(resolve('state'));
+    expect(homeFolder({}, '/u')).toBe('/u/.plimsoll');
+  });
+
+  it('takes an empty variable for none', () => {
+    expect(homeFolder({ PLIMSOLL_HOME: '' }, '/u')).toBe('/u/.plimsoll');
   });
 });

@@ -1,6 +1,8 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { checkArguments, object, text } from '../units/arguments.js';
 import { codeOf } from './system-errors.js';
 
 /**
@@ -57,4 +59,20 @@ function nearestPackage(from: string): string {
 export function packageVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
   return String(Reflect.get(Object(manifest), 'version'));
+}
+
+/**
+ * Where plimsoll keeps its state: `$PLIMSOLL_HOME`, or `.plimsoll` in the user's home. It need not
+ * exist yet.
+ *
+ * @example
+ * homeFolder({ PLIMSOLL_HOME: '/srv/plimsoll' }); // '/srv/plimsoll'
+ */
+export function homeFolder(
+  environment: Readonly<Record<string, string | undefined>>,
+  userHome: string = homedir(),
+): string {
+  checkArguments('homeFolder', { environment, userHome }, { environment: object, userHome: text });
+  const named = environment['PLIMSOLL_HOME'];
+  return named ? resolve(named) : join(userHome, '.plimsoll');
 }

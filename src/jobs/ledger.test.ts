@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock } from '../time/virtual-clock.js';
+import { createVirtualClock } from '../time/clock.js';
 import { GiB, MiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import { Ledger } from './ledger.js';

@@ -1,7 +1,6 @@
 import { type Discovery, discoverDevices } from '../device/discover.js';
 import { machineRoots } from '../device/kernel-files.js';
-import { packageVersion } from '../files/folders.js';
-import { homeFolder } from '../files/home-folder.js';
+import { homeFolder, packageVersion } from '../files/folders.js';
 import { explainSnapshot } from '../report/snapshot-findings.js';
 import type { SignalSource } from '../run/launch/signal-relay.js';
 import { newRun, runDefaults } from '../run/new-run.js';

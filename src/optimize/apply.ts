@@ -5,7 +5,7 @@ import { checkConfig } from '../config/check.js';
 import { findConfigFile, readConfigFile } from '../config/config-file.js';
 import type { FileChange } from '../files/change-files.js';
 import { dotenvLines } from '../plan/environment/formats.js';
-import { environmentSettings } from '../plan/environment/recommend.js';
+import { environmentSettings } from '../plan/environment/rules.js';
 import type { EnvironmentContext } from '../plan/environment/types.js';
 import { isKnown } from '../units/known.js';
 import type { TrainingAnswer } from './training-answer.js';

@@ -13,8 +13,7 @@ import {
   phaseTable,
   savingTable,
 } from './html/estimate-sections.js';
-import { html, type Markup, unbroken } from './html/markup.js';
-import { emblem, pageHead } from './html/page-head.js';
+import { emblem, html, type Markup, pageHead, unbroken } from './html/page-head.js';
 import { sourceWords, workloadFacts } from './workload-words.js';
 
 export type EstimatePage = {

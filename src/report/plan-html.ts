@@ -10,8 +10,7 @@ import {
   optionBar,
   planStyle,
 } from './html/estimate-sections.js';
-import { html, Markup, unbroken } from './html/markup.js';
-import { emblem, pageHead } from './html/page-head.js';
+import { emblem, html, Markup, pageHead, unbroken } from './html/page-head.js';
 import {
   batchWords,
   costWords,

@@ -14,9 +14,8 @@ import {
   px,
   wideChart,
 } from './html/chart-frame.js';
-import { html, Markup, unbroken } from './html/markup.js';
 import { masthead, overview, tag } from './html/overview.js';
-import { emblemAt, pageHead } from './html/page-head.js';
+import { emblemAt, html, Markup, pageHead, unbroken } from './html/page-head.js';
 import type { DeviceReport, ProfileReport, ReportAlert, ReportEvent } from './report-shape.js';
 import { byteTicks, timeTicks } from './ticks.js';
 import {

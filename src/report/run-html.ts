@@ -4,9 +4,8 @@ import { deviceWords, outOfMemoryWords, settingsWords } from '../run/words.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';
-import { html, type Markup, unbroken } from './html/markup.js';
 import { tag } from './html/overview.js';
-import { emblem, pageHead } from './html/page-head.js';
+import { emblem, html, type Markup, pageHead, unbroken } from './html/page-head.js';
 import {
   type Curve,
   chartSize,

@@ -23,7 +23,7 @@ import { ageSeconds } from './processes/process-table.js';
 import { ProgressBook, statedBatch } from './progress.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
-import { readNumberFile } from './store/number-file.js';
+import { readNumberFile } from './store/run-folder.js';
 import type {
   Account,
   Attempt,

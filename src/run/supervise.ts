@@ -6,9 +6,8 @@ import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { shellWords } from '../units/words.js';
 import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
-import type { KnownFlags } from './adapt/known-flags.js';
+import { accumulationOf, type KnownFlags, plainName } from './adapt/known-flags.js';
 import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';
-import { accumulationOf, plainName } from './adapt/setting-names.js';
 import type { YamlSettings } from './adapt/yaml-settings.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import {

@@ -9,8 +9,7 @@ import { hasVariable, readProcess, readProcesses } from './processes/process-tab
 import { outcomeOf } from './run-state.js';
 import { readJournal } from './store/journal.js';
 import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
-import { readNumberFile } from './store/number-file.js';
-import { listRuns, RunFolder } from './store/run-folder.js';
+import { listRuns, RunFolder, readNumberFile } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
 import { isSupervised } from './store/supervisor-lock.js';
 import type { Attempt, RunReport } from './types.js';

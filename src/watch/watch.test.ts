@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Device, DeviceLost } from '../device/types.js';
 import { Failure } from '../failure.js';
-import { createVirtualClock, type VirtualClock } from '../time/virtual-clock.js';
+import { createVirtualClock, type VirtualClock } from '../time/clock.js';
 import { GiB } from '../units/bytes.js';
 import { resolveThresholds } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';

@@ -1,6 +1,6 @@
 // @module-tag rest
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock } from '../time/virtual-clock.js';
+import { createVirtualClock } from '../time/clock.js';
 import { GiB, MiB } from '../units/bytes.js';
 import { fakeDevice, fakeDiagnosis, heldBytes, memory } from './fake-device-for-tests.js';
 import { watch } from './watch.js';

@@ -69,7 +69,9 @@ def _failure_of(stderr: str, status: int, words: list[str]) -> Failure:
     line = next((one for one in stderr.splitlines() if one.startswith("plimsoll: ")), "")
     match = re.match(r"plimsoll: ([a-z0-9-]+): (.*)", line)
     if match:
-        return Failure(match[1], match[2], "", status=status)
+        # A sentence with the fact, and what to do about it.
+        fact, *steps = re.split(r"(?<=[.!?)]) (?=[A-Z])", match[2], maxsplit=1)
+        return Failure(match[1], fact, "".join(steps), status=status)
     last = stderr.strip().splitlines()[-1:] or [f"it ended with {status}"]
     fact = f"the command plimsoll gave no answer: {last[0]}"
     return Failure("no-answer", fact, _by_hand(words), status=status or BAD_INPUT)

@@ -77,10 +77,18 @@ def _checkpoint_blocks(container: Any, segments: int | None) -> list[Any]:
             value = run(value)
         return value
 
-    container.forward = forward
+    inside = getattr(container.__dict__.get("forward"), "inner", None)
+    if inside is None:
+        container.forward = forward
+    else:
+        # Under autocast, whose forward calls what stands there.
+        before, inside[0] = inside[0], forward
 
     def undo() -> None:
-        del container.forward
+        if inside is None:
+            del container.forward
+        else:
+            inside[0] = before
 
     return [undo, *put_back[1:]]
 

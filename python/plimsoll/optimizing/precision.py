@@ -13,16 +13,19 @@ def autocast(model: Any, dtype: Any) -> Change:
 
     had_own = "forward" in model.__dict__
     real = model.forward
+    # Checkpointing of the model itself takes its place inside.
+    inner = [real]
 
     def forward(*arguments: Any, **named: Any) -> Any:
         device = next((p.device.type for p in model.parameters()), "cpu")
         with torch.autocast(device, dtype=dtype):
-            result = real(*arguments, **named)
+            result = inner[0](*arguments, **named)
         # A loss of the caller's own is taken in fp32, as autocast itself does with losses.
         return (
             result.float() if isinstance(result, torch.Tensor) and result.dtype == dtype else result
         )
 
+    forward.__dict__["inner"] = inner
     model.forward = forward
 
     def undo() -> None:

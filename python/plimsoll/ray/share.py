@@ -59,6 +59,10 @@ def gpus(
         raise BadType(
             f"gpu must be the name of a card, not {shown(gpu)}", 'pass one such as "a100-80gb"'
         )
+    if model is not None and not isinstance(model, str):
+        # What was measured is kept by the name.
+        fact = f"model must be the name or the folder of a model, not {shown(model)}"
+        raise BadType(fact, 'pass one such as "gpt2"')
     workload: dict[str, Any] = {
         "parameters": parameters,
         "mode": mode,

@@ -165,8 +165,10 @@ def _load(options: Namespace, settings: Settings) -> Workload:
         from .sources import vision
 
         return vision.load(options.torchvision, settings)
-    from .sources import script
+    from .sources import live, script
 
+    if live.socket_of(options.script, options.arg) is not None:
+        return live.load(settings)
     return script.load(options.script, options.arg, settings)
 
 

@@ -77,7 +77,7 @@ class _Server:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            _answer(self.run, question)
+            answer(self.run, question)
         _own_group(pid)
         self.running[pid] = question["id"]
         _send({"id": question["id"], "pid": pid})
@@ -112,7 +112,7 @@ def _own_group(pid: int) -> None:
         return
 
 
-def _answer(run: Callable[[list[str]], int], question: dict[str, Any]) -> None:
+def answer(run: Callable[[list[str]], int], question: dict[str, Any]) -> None:
     """In the fork: never returns."""
     status = 1
     try:

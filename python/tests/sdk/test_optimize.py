@@ -78,6 +78,18 @@ class Checkpointing(unittest.TestCase):
         self.assertIn("4 segments", self.check(nn.Sequential(*layers)).note)
         self.assertIn("3 segments", self.check(nn.Sequential(*layers), segments=3).note)
 
+    def test_a_sequence_under_autocast_in_segments(self):
+        layers = [layer for _ in range(6) for layer in (nn.Linear(16, 16), nn.Tanh())]
+        model, x = nn.Sequential(*layers), torch.randn(64, 16)
+        plain = model(x)
+        done = plimsoll.optimize(model, segments=3, forward=lambda: model(x).sum())
+        self.assertEqual({one.what for one in done.changes}, {"autocast", "checkpointing"})
+        self.assertTrue(all(one.measured_bytes > 0 for one in done.changes))
+        self.assertFalse(torch.equal(model(x), plain), "products are in bfloat16")
+        done.undo()
+        self.assertTrue(torch.equal(model(x), plain))
+        self.assertNotIn("forward", model.__dict__)
+
     def test_batch_norm_counts_a_batch_once(self):
         model, twin = Tower(norm=True), None
         twin = copy.deepcopy(model)

@@ -85,7 +85,7 @@ class Builds(unittest.TestCase):
     def test_a_model_without_a_head_has_nothing_to_train(self):
         with watching.watched(), self.assertRaises(Failure) as caught:
             model, _ = built("BertModel")
-            hugging_face._forward(settings())(model, batch_for(model, settings()))
+            hugging_face.usual_forward(settings())(model, batch_for(model, settings()))
         self.assertEqual(caught.exception.code, "no-loss")
 
     def test_each_head_gets_its_labels(self):
@@ -103,7 +103,7 @@ class Builds(unittest.TestCase):
                 batch = batch_for(model, settings(batch=3))
                 given = {k: tuple(v.shape) for k, v in batch.items() if k != "input_ids"}
                 self.assertEqual(given, wanted)
-                self.assertEqual(hugging_face._forward(settings())(model, batch).numel(), 1)
+                self.assertEqual(hugging_face.usual_forward(settings())(model, batch).numel(), 1)
 
     def test_classifiers_of_language_models_get_a_padding_token(self):
         with watching.watched():
@@ -118,7 +118,9 @@ class Builds(unittest.TestCase):
                 "Wav2Vec2ForCTC", "wav2vec2", {**small, "num_conv_pos_embedding_groups": 2}
             )
             self.assertEqual({p.device.type for p in model.parameters()}, {"meta"})
-            loss = hugging_face._forward(settings())(model, batch_for(model, settings(seq=16000)))
+            loss = hugging_face.usual_forward(settings())(
+                model, batch_for(model, settings(seq=16000))
+            )
             loss.backward()
             self.assertIsNotNone(model.lm_head.weight.grad)
 
@@ -130,7 +132,7 @@ class Builds(unittest.TestCase):
                 wanted = settings(batch=3, seq=16000, target_seq=asked)
                 batch = batch_for(model, wanted)
                 self.assertEqual(batch["labels"].shape, (3, tokens))
-                self.assertEqual(hugging_face._forward(wanted)(model, batch).numel(), 1)
+                self.assertEqual(hugging_face.usual_forward(wanted)(model, batch).numel(), 1)
                 notes = target_notes(model, wanted)
                 self.assertEqual([("samples" in note) for note in notes], [] if asked else [True])
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Estimate } from '../../estimate/types.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { answerKey, type PreparedAnswer } from '../../jobs/daemon/estimates/answer-key.js';
 import type { PythonPlace } from '../../jobs/daemon/estimates/python-packages.js';
 import { isWholeEstimate, KeptAnswers, ownFiles } from '../../plan/answers/kept-answers.js';

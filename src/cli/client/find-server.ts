@@ -2,7 +2,7 @@ import { type Stats, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { readServerNote, usualSocket } from '../../server/service/server-file.js';
 import { socketArgument } from '../options/arguments.js';
 import { tokenOfHome } from '../options/serve-token.js';

@@ -6,7 +6,7 @@ import { findGpu } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
 import { checkEnvironment } from '../../plan/environment/check.js';
 import { dotenvLines, shellLines } from '../../plan/environment/formats.js';
-import { environmentSettings } from '../../plan/environment/recommend.js';
+import { environmentSettings } from '../../plan/environment/rules.js';
 import {
   type EnvironmentContext,
   environmentModes,
@@ -17,7 +17,7 @@ import { isKnown } from '../../units/known.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { oneOfArgument, sizeArgument } from '../options/arguments.js';
-import { gpusHere } from '../watching/gpus-here.js';
+import { gpusHere } from '../options/workload-machine.js';
 
 const formats = ['text', 'shell', 'dotenv', 'json'] as const;
 

@@ -10,7 +10,7 @@ import { engines, type ServeEngine } from '../../estimate/serving/serve-estimate
 import { programCommand } from '../../estimate/trace/program-command.js';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { type KeptEstimate, keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { findModel, type NamePlace } from '../../model/names/find-model.js';

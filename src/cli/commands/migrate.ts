@@ -3,7 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { pythonProgram } from '../../estimate/trace/python-trace.js';
 import { Failure } from '../../failure.js';
 import { changeFiles } from '../../files/change-files.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { type CodeBase, type ReadFile, readCodeBase } from '../../migrate/read-code-base.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { systemClock } from '../../time/clock.js';

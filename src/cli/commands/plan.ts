@@ -4,7 +4,7 @@ import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { publishedName } from '../../model/names/catalogue.js';
 import {

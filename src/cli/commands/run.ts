@@ -11,7 +11,7 @@ import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
 import type {
   EnvironmentChange,
@@ -39,8 +39,7 @@ import {
   readRunReport,
   unknownRun,
 } from '../../run/store/journal.js';
-import { readNumberFile } from '../../run/store/number-file.js';
-import { isRunId, RunFolder } from '../../run/store/run-folder.js';
+import { isRunId, RunFolder, readNumberFile } from '../../run/store/run-folder.js';
 import { planFile, type RunPlan } from '../../run/store/run-plan.js';
 import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { superviseRun } from '../../run/supervise.js';

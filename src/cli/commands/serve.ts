@@ -5,7 +5,7 @@ import { loadSettings } from '../../config/load.js';
 import { type GpuSharing, gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { estimate } from '../../estimate/estimate.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
@@ -52,9 +52,8 @@ import {
 } from '../options/prometheus-options.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
-import { workloadMachine } from '../options/workload-machine.js';
+import { gpusHere, workloadMachine } from '../options/workload-machine.js';
 import { stopOnSignals, whenAborted } from '../stop.js';
-import { gpusHere } from '../watching/gpus-here.js';
 
 interface ServeArguments extends PrometheusArguments, WebhookArguments {
   readonly host: string;

@@ -3,18 +3,17 @@ import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
 import { type ClusterOrder, hasClusterEnded } from '../../engine/cluster.js';
-import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
-import { supervisions } from '../../engine/kubernetes/supervised-command.js';
+import { gpuSharings, supervisions } from '../../engine/kubernetes/pod-request.js';
 import { keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
+import { workloadKey } from '../../jobs/corrections.js';
 import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import { programNeed } from '../../jobs/daemon/submission/program-need.js';
 import { asProgramRuns } from '../../jobs/daemon/submission/submission.js';
 import type { JobRequest, JobView } from '../../jobs/daemon/types.js';
 import { hasEnded } from '../../jobs/types.js';
-import { workloadKey } from '../../jobs/workload-key.js';
 import { findModel } from '../../model/names/find-model.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
 import { KeptAnswers } from '../../plan/answers/kept-answers.js';
@@ -53,8 +52,7 @@ import {
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { followClusterJob } from '../engines/follow-cluster-job.js';
-import { openCluster } from '../engines/open-cluster-engine.js';
+import { followClusterJob, openCluster } from '../engines/open-cluster-engine.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { cleanText, textWidth } from '../../report/text/text-width.js';
 import { appendAudit, readAudit } from '../../server/access/audit-log.js';
 import { type Role, roles } from '../../server/access/identity.js';

@@ -11,8 +11,7 @@ import { type CliIo, printJson, textStyle } from '../io.js';
 import { reportError } from '../report-error.js';
 import { stopOnSignals } from '../stop.js';
 import type { EngineArguments } from './engine-option.js';
-import { followClusterJob } from './follow-cluster-job.js';
-import { openCluster } from './open-cluster-engine.js';
+import { followClusterJob, openCluster } from './open-cluster-engine.js';
 
 /** Older ones are shown with --all. */
 const shownJobs = 100;

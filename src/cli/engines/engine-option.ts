@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import type { GpuSharing } from '../../engine/kubernetes/pod-request.js';
-import type { Supervision } from '../../engine/kubernetes/supervised-command.js';
+import type { GpuSharing, Supervision } from '../../engine/kubernetes/pod-request.js';
 import { Failure } from '../../failure.js';
 import { badArgument } from '../options/arguments.js';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { collector, collectRegularly } from './exporter-command.js';
 
 it('collects once a minute, and no more once it is stopped', async () => {

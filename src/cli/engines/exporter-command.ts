@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { type Exporter, openExporter } from '../../server/exporter/open-exporter.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';

@@ -18,7 +18,7 @@ import type { Known } from '../../units/known.js';
 import type { CommandModule } from '../command-module.js';
 import type { CliIo } from '../io.js';
 import { countArgument } from '../options/arguments.js';
-import { gpusHere } from '../watching/gpus-here.js';
+import { gpusHere } from '../options/workload-machine.js';
 
 /** Called by the scripts that `plimsoll submit --engine slurm|ray` makes; not for people. */
 export const onNodeCommand: CommandModule = {

@@ -1,7 +1,7 @@
 import { keepPeak, keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
 import { shareOf } from '../../engine/ray/request.js';
 import { Failure } from '../../failure.js';
-import { homeFolder } from '../../files/home-folder.js';
+import { homeFolder } from '../../files/folders.js';
 import { correctEstimate } from '../../jobs/corrections.js';
 import { systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';

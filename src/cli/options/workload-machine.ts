@@ -1,11 +1,12 @@
 import { totalmem } from 'node:os';
+import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
+import { type GpuHere, gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import { openEstimateWork } from '../../estimate/thread/estimate-threads.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import type { RequestField, RequestWording } from '../../plan/answers/wording.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { CliIo } from '../io.js';
-import { gpusHere } from '../watching/gpus-here.js';
 
 /** This machine, for answers to those who type options. */
 export function workloadMachine(
@@ -73,4 +74,14 @@ function shown(field: RequestField, value: unknown): string {
   return Object.entries(value)
     .map(([name, text]) => `${name}=${String(text)}`)
     .join(' ');
+}
+
+/** The GPUs of this machine, in their order. */
+export async function gpusHere(settings: Settings): Promise<readonly GpuHere[]> {
+  const discovery = await openDevices(settings);
+  try {
+    return await gpusAmong(discovery.devices);
+  } finally {
+    discovery.close();
+  }
 }

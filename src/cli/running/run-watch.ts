@@ -1,5 +1,5 @@
 import { cleanText } from '../../report/text/text-width.js';
-import { alertLine } from '../../watch/delivery/deliver-log.js';
+import { alertLine } from '../../watch/delivery/deliver.js';
 import type { WatchEvent } from '../../watch/types.js';
 import { openProgress, type Progress } from '../screen/progress.js';
 import type { Stop } from '../stop.js';

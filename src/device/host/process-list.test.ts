@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type ProcessFiles, ProcessList } from './process-list.js';
 

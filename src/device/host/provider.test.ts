@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
 import type { Device } from '../types.js';

@@ -1,16 +1,18 @@
 import type { ClusterAttempt, ClusterJob, ClusterOrder, ClusterState } from '../cluster.js';
 import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
 import {
+  asWritten,
   type GpuSharing,
   hostRequest,
   kaiMemory,
   type PodRequest,
   podRequest,
   type StatedHost,
+  type Supervision,
   sdkVariables,
+  supervisedCommand,
   type Texts,
 } from './pod-request.js';
-import { asWritten, type Supervision, supervisedCommand } from './supervised-command.js';
 
 /** Marks a job that was cancelled, since Kubernetes only says that its time was over. */
 export const cancelledAnnotation = 'plimsoll.dev/cancelled';

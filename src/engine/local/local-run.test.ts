@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../../../test/run/running.js';
 import { fillDisk, needsSmallDisk, smallDisk } from '../../../test/support/small-disk.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import type { RunNews, RunOrder } from '../types.js';
 import { LocalRun, maxTries, nextStep, type Standing } from './local-run.js';
 

@@ -4,8 +4,7 @@ import { visibleGpus } from '../../device/visible-gpus.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { objectsIn } from '../json-values.js';
-import type { SlurmCommand } from './commands.js';
-import { numberIn, slurmDocument } from './values.js';
+import { numberIn, type SlurmCommand, slurmDocument } from './commands.js';
 
 /** What Slurm gave to the job that we run in. */
 export interface Allocation {

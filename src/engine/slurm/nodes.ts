@@ -1,7 +1,7 @@
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { objectIn, objectsIn, textIn } from '../json-values.js';
-import { numberIn, wordsIn } from './values.js';
+import { numberIn, wordsIn } from './commands.js';
 
 /** Nodes of a cluster that are alike: their resources, and where jobs reach them. */
 export interface SlurmNodes {

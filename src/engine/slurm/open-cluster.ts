@@ -2,11 +2,10 @@ import { userInfo } from 'node:os';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Place } from '../job-failures.js';
-import type { SlurmCommand } from './commands.js';
+import { type SlurmCommand, slurmDocument } from './commands.js';
 import { type GpuOffer, gpuOffers, type SlurmSettings } from './gpu-types.js';
 import { readNodes, type SlurmNodes } from './nodes.js';
 import { type ClusterNeed, type SlurmRequest, slurmRequest } from './request.js';
-import { slurmDocument } from './values.js';
 
 /** What a cluster has for one job, at one moment. */
 export interface SlurmCluster extends Place {

@@ -6,7 +6,7 @@ import { root } from '../../../test/support/project-files.js';
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 import { clusterStates } from '../cluster.js';
-import { slurmCommands } from './commands.js';
+import { numberIn, slurmCommands, slurmDocument, wordsIn } from './commands.js';
 import { clusterState, readJobs, reasonWords } from './job-states.js';
 import { parseGres, readNodes } from './nodes.js';
 import {
@@ -18,7 +18,6 @@ import {
   type SlurmTarget,
   targetOf,
 } from './open-cluster.js';
-import { numberIn, slurmDocument, wordsIn } from './values.js';
 
 const document = (name: string) =>
   slurmDocument(readFileSync(join(root, 'test/fixtures/slurm', `${name}.json`), 'utf8'), name);

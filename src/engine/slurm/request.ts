@@ -1,7 +1,7 @@
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { hostNeedBytes } from '../host-need.js';
 import { noSuchGpus, type Place, tooLarge, wholeCluster } from '../job-failures.js';
+import { hostNeedBytes } from '../measured-peaks.js';
 import type { GpuOffer } from './gpu-types.js';
 import type { SlurmNodes } from './nodes.js';
 

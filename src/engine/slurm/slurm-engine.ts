@@ -17,7 +17,7 @@ import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
 import { type Task, writeOnce } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
 import { arrayTasks } from './array-tasks.js';
-import type { SlurmCommand } from './commands.js';
+import { type SlurmCommand, slurmDocument } from './commands.js';
 import type { SlurmSettings } from './gpu-types.js';
 import {
   jobFolders,
@@ -37,7 +37,6 @@ import {
 } from './resubmit-lost.js';
 import { attemptOf, scriptOf, submitAttempt } from './submit-attempt.js';
 import { silentMs } from './turns.js';
-import { slurmDocument } from './values.js';
 
 export interface SlurmEngineOptions {
   /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */

@@ -3,11 +3,10 @@ import { shellWords } from '../../units/words.js';
 import type { Task } from '../job-folder.js';
 import { startedAgain } from '../node/run-attempt.js';
 import { withoutArray } from './array-tasks.js';
-import type { SlurmCommand } from './commands.js';
+import { type SlurmCommand, slurmDocument } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import { isRefusedLaunch, readJobs, type SlurmJob } from './job-states.js';
 import type { SlurmRequest } from './request.js';
-import { slurmDocument } from './values.js';
 
 /** What is to be submitted. */
 export interface AttemptParts {

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
 import type { Device } from '../../device/types.js';
 import { readDeviceUse } from '../../device/use-file.js';
-import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
 import { JobStore } from '../store/job-store.js';

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
 import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
 import { FakeMachine } from './fake-engine-for-tests.js';

@@ -2,8 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
 import { checkEnvironment } from './check.js';
-import { environmentSettings } from './recommend.js';
-import { environmentRules } from './rules.js';
+import { environmentRules, environmentSettings } from './rules.js';
 import type { EnvironmentContext } from './types.js';
 
 const production: EnvironmentContext = { mode: 'production', vendor: 'nvidia', cores: 8, gpus: 1 };

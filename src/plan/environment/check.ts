@@ -1,11 +1,13 @@
 import { BadAllocConf, parseAllocConf } from '../../estimate/allocator/alloc-conf.js';
 import { checkArguments, object } from '../../units/arguments.js';
 import { exportCommand } from './formats.js';
-import { adviceReason, adviceValue, appliesTo } from './recommend.js';
 import {
   type Advice,
+  adviceReason,
+  adviceValue,
   allocConfReason,
   allocConfValue,
+  appliesTo,
   type EnvironmentRule,
   environmentRules,
   oldNames,

@@ -1,5 +1,5 @@
 import { checkEnvironment } from './check.js';
-import { environmentSettings } from './recommend.js';
+import { environmentSettings } from './rules.js';
 import type { EnvironmentContext, EnvironmentFinding } from './types.js';
 
 /** What to do with the environment of a job: as production wants it, or as it is. */

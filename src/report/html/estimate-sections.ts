@@ -11,7 +11,7 @@ import {
 } from '../estimate-words.js';
 import { partClasses, partVariables } from '../part-looks.js';
 import { percentWords } from '../words.js';
-import { html, type Markup, unbroken } from './markup.js';
+import { html, type Markup, unbroken } from './page-head.js';
 
 const light = partVariables('light');
 

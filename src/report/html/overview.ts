@@ -5,8 +5,7 @@ import { deviceFindings, type Finding } from '../findings.js';
 import type { DeviceReport, ProfileReport } from '../report-shape.js';
 import { count, etaWords, percentWords, trendWords, usedOfTotal, utcWords } from '../words.js';
 import { px } from './chart-frame.js';
-import { html, type Markup, unbroken } from './markup.js';
-import { emblem } from './page-head.js';
+import { emblem, html, type Markup, unbroken } from './page-head.js';
 
 /** The head of the page: when, how long, and the one thing to know. */
 export function masthead(report: ProfileReport): Markup {

@@ -3,8 +3,7 @@ import type { Optimization } from '../../optimize/document.js';
 import type { TrainingAnswer } from '../../optimize/training-answer.js';
 import { formatBytes } from '../../units/bytes.js';
 import { estimateStyle, planStyle } from '../html/estimate-sections.js';
-import { html, Markup, unbroken } from '../html/markup.js';
-import { emblem, pageHead } from '../html/page-head.js';
+import { emblem, html, Markup, pageHead, unbroken } from '../html/page-head.js';
 import { changeLines, headline, savingWords, trainingRows } from './text.js';
 
 /**

@@ -4,8 +4,7 @@ import type { Part, Workload } from '../../estimate/types.js';
 import { fitOf } from '../../plan/fit/fit.js';
 import { formatBytes } from '../../units/bytes.js';
 import { estimateStyle } from '../html/estimate-sections.js';
-import { html, type Markup, unbroken } from '../html/markup.js';
-import { emblem, pageHead } from '../html/page-head.js';
+import { emblem, html, type Markup, pageHead, unbroken } from '../html/page-head.js';
 import { sourceWords, workloadFacts } from '../workload-words.js';
 import {
   betweenNote,

@@ -6,7 +6,7 @@ import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { RunSettings } from '../types.js';
-import { accumulationOf, plainName } from './setting-names.js';
+import { accumulationOf, plainName } from './known-flags.js';
 import { type YamlSetting, type YamlSettings, yamlFiles, yamlSettings } from './yaml-settings.js';
 
 /** A YAML file that the command names, with the batch that changes at a restart. */

@@ -1,14 +1,15 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
-import { type KnownFlags, knownFlags } from './known-flags.js';
 import {
   accumulationNames,
   accumulationOf,
   batchNames,
+  type KnownFlags,
+  knownFlags,
   plainName,
   wholeNumber,
-} from './setting-names.js';
+} from './known-flags.js';
 
 /** Commands with settings that they have from elsewhere. */
 export interface OtherFlags {

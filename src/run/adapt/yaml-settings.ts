@@ -1,4 +1,4 @@
-import { accumulationNames, batchNames, wholeNumber } from './setting-names.js';
+import { accumulationNames, batchNames, wholeNumber } from './known-flags.js';
 
 /** A number in a YAML file that a command names. */
 export interface YamlSetting {

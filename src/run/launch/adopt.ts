@@ -6,7 +6,7 @@ import type { Known } from '../../units/known.js';
 import type { BoundLog } from '../log/bound-log.js';
 import { readLogPart } from '../log/read-log-part.js';
 import { environmentLimitBytes, hasVariable, readProcesses } from '../processes/process-table.js';
-import { readNumberFile } from '../store/number-file.js';
+import { readNumberFile } from '../store/run-folder.js';
 import { type EndingOptions, findEnding } from './ending.js';
 import type { LaunchedProcess, LaunchFiles } from './launch.js';
 import type { OutputPlan, RawOutput } from './outputs.js';

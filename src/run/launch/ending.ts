@@ -3,7 +3,7 @@ import { diskFull } from '../../files/system-errors.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { readProcess } from '../processes/process-table.js';
-import { readNumberFile } from '../store/number-file.js';
+import { readNumberFile } from '../store/run-folder.js';
 import { keeperHasNoPlace } from './keeper-scripts.js';
 import type { LaunchFiles } from './launch.js';
 

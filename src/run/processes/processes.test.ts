@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { endTree, membersOf } from './end-tree.js';
 import { descendants, hasVariable, parseStat, readResident } from './process-table.js';
 

@@ -1,6 +1,7 @@
 import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/folders.js';
+import { readOwnFile } from '../../files/own-file.js';
 import { checkArguments, fileName, text } from '../../units/arguments.js';
 import { ownSocket, removeSocket, socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';
@@ -116,4 +117,13 @@ export function listRuns(home: string): readonly string[] {
   } catch {
     return [];
   }
+}
+
+/** Ten digits and a line end. */
+const maxNumberBytes = 64;
+
+/** A number that one of our scripts wrote down; undefined while it has not. */
+export function readNumberFile(path: string): number | undefined {
+  const written = readOwnFile(path, maxNumberBytes) ?? '';
+  return /^\d{1,10}\n$/.test(written) ? Number(written) : undefined;
 }

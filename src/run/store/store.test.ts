@@ -14,8 +14,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readProcess } from '../processes/process-table.js';
 import { openJournal, readJournal } from './journal.js';
-import { readNumberFile } from './number-file.js';
-import { isRunId, jobRunId, listRuns, newRunId, RunFolder } from './run-folder.js';
+import { isRunId, jobRunId, listRuns, newRunId, RunFolder, readNumberFile } from './run-folder.js';
 import { isSupervised, takeRun } from './supervisor-lock.js';
 
 let home: string;

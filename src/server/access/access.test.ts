@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/made-once.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { serverLimits } from '../http/limits.js';
 import type { ServerOptions } from '../open-server.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { Sessions } from './sessions.js';
 
 function open(token = 'secret', clock = createVirtualClock()): Sessions {

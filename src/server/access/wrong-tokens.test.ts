@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
 import { networkOf, WrongTokens } from './wrong-tokens.js';
 
 function counting(clock: VirtualClock, maxDelayed = 100): WrongTokens {

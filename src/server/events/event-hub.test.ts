@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Daemon, DaemonEvent } from '../../jobs/daemon/types.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { createFakeDaemon, type FakeDaemon } from '../fake-daemon-for-tests.js';
 import { serverLimits } from '../http/limits.js';
 import { jobSummaryExample } from '../routes/examples.js';

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import type { DaemonEvent } from '../../jobs/daemon/types.js';
-import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
 import { serverLimits } from '../http/limits.js';
 import { deviceExample } from '../routes/examples.js';
 import { jobListSchema } from '../schemas/jobs.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { startTestServer } from '../server-for-tests.js';
 import { ReadingPulse } from './status-routes.js';
 

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { madeAnswers } from '../../fleet/made-fleet-for-tests.js';
 import type { Prometheus } from '../../fleet/prometheus.js';
-import { systemClock } from '../../time/clock.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, systemClock } from '../../time/clock.js';
 import { fleetSource, localAccess, removeStaleTemporaries, snapshotPages } from './open-service.js';
 
 describe('removeStaleTemporaries', () => {

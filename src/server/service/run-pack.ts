@@ -4,14 +4,13 @@ import type { Settings } from '../../config/settings.js';
 import { localEngine } from '../../engine/local/local-engine.js';
 import { keepPeak, keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
 import { readAllocation, withinAllocation } from '../../engine/slurm/allocation.js';
-import { expectedSeconds, measuredRun } from '../../jobs/corrections.js';
+import { expectedSeconds, measuredRun, workloadKey } from '../../jobs/corrections.js';
 import { openDaemon } from '../../jobs/daemon/open-daemon.js';
 import { environmentForJobs } from '../../jobs/daemon/running/inherited-environment.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import type { Daemon, JobView } from '../../jobs/daemon/types.js';
 import { endMarginSeconds, outOfTime, type PackedJob } from '../../jobs/pack/pack-list.js';
 import { hasEnded } from '../../jobs/types.js';
-import { workloadKey } from '../../jobs/workload-key.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 

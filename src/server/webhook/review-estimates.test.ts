@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { reviewEstimates } from './review-estimates.js';
 
 const waitSeconds = 8;

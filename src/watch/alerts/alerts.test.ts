@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { DeviceInfo } from '../../device/types.js';
 import { Failure } from '../../failure.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import { fakeDevice, memory, noForecast, noLeak } from '../fake-device-for-tests.js';

@@ -2,8 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fakeAlert } from '../fake-device-for-tests.js';
 import type { Alert } from '../types.js';
-import { createDeliveryQueue, deliverToCallback } from './deliver.js';
-import { alertLine, deliverToLog } from './deliver-log.js';
+import { alertLine, createDeliveryQueue, deliverToCallback, deliverToLog } from './deliver.js';
 
 function collect(): { problems: string[]; report: (problem: string) => void } {
   const problems: string[] = [];

@@ -1,5 +1,5 @@
 import type { Device, MemoryReading } from '../../device/types.js';
-import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
 import { fakeDevice, memory } from '../fake-device-for-tests.js';
 import { type Intervals, resolveIntervals } from './intervals.js';
 import { runSampler, type SamplerOptions } from './sampler.js';

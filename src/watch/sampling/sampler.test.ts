@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../time/clock.js';
-import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createVirtualClock, systemClock } from '../../time/clock.js';
 import { fakeDevice, memory } from '../fake-device-for-tests.js';
 import { everyTick } from './sampler.js';
 import { type SamplerRun, slowDevice, startSampler } from './sampler-for-tests.js';

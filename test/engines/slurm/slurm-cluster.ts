@@ -13,9 +13,9 @@ import {
 } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { debianPackages } from '../debian-packages.js';
 import { freePorts } from '../free-ports.js';
 import { killAll, killUntilNone, processesWith, seenProcesses } from '../processes.js';
-import { slurmPackages } from './slurm-packages.js';
 
 /** One node of the cluster, as slurm.conf describes it. */
 interface TestNode {
@@ -238,4 +238,20 @@ function gresConf(folder: string): string {
 NodeName=n[1-2] Name=shard Count=160
 NodeName=n3 Name=gpu Type=h200 File=${folder}/gpu[0-1]
 `;
+}
+
+/** Debian's Slurm; answers the folder that it was unpacked into. */
+function slurmPackages(): string {
+  return debianPackages({
+    folder: 'slurm',
+    wanted: [
+      'slurmctld',
+      'slurmd',
+      'slurm-client',
+      'slurm-wlm-basic-plugins',
+      'munge',
+      'libmunge2',
+    ],
+    proof: 'usr/bin/sbatch',
+  });
 }

@@ -7,7 +7,6 @@ export interface RowHeights {
   readonly narrow: number;
 }
 const jobHeights: RowHeights = { wide: 68, narrow: 140 };
-const narrow = '(max-width: 760px)';
 
 export interface RowStyle {
   readonly transform: string;
@@ -63,7 +62,7 @@ export function VirtualRows(props: {
 }
 
 function heightNow(heights: RowHeights): number {
-  return matchMedia(narrow).matches ? heights.narrow : heights.wide;
+  return matchMedia('(max-width: 760px)').matches ? heights.narrow : heights.wide;
 }
 
 /** Rows above and below the screen that are drawn as well, so that scrolling shows no holes. */

@@ -1,1 +1,1 @@
-"""Where a workload comes from: a Hugging Face config, torchvision, or a script of the user's."""
+"""Where a workload comes from: a Hugging Face config, torchvision, a script, or a module of a process that is alive."""

@@ -103,7 +103,7 @@ def load(path: str, settings: Settings) -> Workload:
     return Workload(
         model,
         lambda: batch_for(model, settings),
-        _forward(settings),
+        usual_forward(settings),
         notes=notes,
     )
 
@@ -264,7 +264,7 @@ def default_dtype(dtype: Any) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _forward(settings: Settings):
+def usual_forward(settings: Settings):
     if not settings.training:
         return lambda model, batch: model(**batch)
 

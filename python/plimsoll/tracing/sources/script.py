@@ -188,7 +188,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
 
     def run(module, given):
         if not settings.training:
-            return _run(lambda: _call(module, given), path, settings.gpu)
+            return _run(lambda: call_with(module, given), path, settings.gpu)
         result = _run(lambda: loss(module, given), path, settings.gpu)
         first = result[0] if isinstance(result, (tuple, list)) and result else result
         if not isinstance(first, torch.Tensor) or first.numel() != 1:
@@ -226,7 +226,7 @@ def _shape(value: Any) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-def _call(model: Any, batch: Any) -> Any:
+def call_with(model: Any, batch: Any) -> Any:
     if isinstance(batch, dict):
         return model(**batch)
     if not isinstance(batch, (tuple, list)):

@@ -3,7 +3,7 @@ import type { WorkloadRequest } from '../../../plan/answers/workload-request.js'
 import { changesOf } from '../../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../../plan/fit/fit.js';
 import type { Known } from '../../../units/known.js';
-import type { MeasuredRun } from '../../corrections.js';
+import { type MeasuredRun, workloadKey } from '../../corrections.js';
 import {
   changeableSettingsOf,
   type Degraded,
@@ -12,7 +12,6 @@ import {
 } from '../../degraded.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
 import type { JobDetails, NeedEvidence, NewJob } from '../../store/records.js';
-import { workloadKey } from '../../workload-key.js';
 import type { DaemonOptions } from '../options.js';
 import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';

@@ -4,7 +4,7 @@ import { isKnown } from '../../../units/known.js';
 import type { Alert, DeviceState, WatchEvent } from '../../../watch/types.js';
 import type { ProcessRow } from '../../monitor/build-rows.js';
 import { keyBindings, mouseUses } from '../../monitor/keys.js';
-import { confirmWords } from '../../monitor/signals.js';
+import { confirmWords } from '../../monitor/press.js';
 import { sortColumns, sortLetters } from '../../monitor/sort-columns.js';
 import { type MonitorView, noHits, type ScreenHits } from '../../monitor/view.js';
 import { count, percentWords, rateWords, utcWords } from '../../words.js';

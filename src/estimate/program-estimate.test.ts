@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { copyFolder } from './folder-copy.js';
+import { copyFolder } from './program-estimate.js';
 
 let folder: string;
 beforeEach(() => {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseAllocConf } from '../../estimate/allocator/alloc-conf.js';
 import { GiB, MiB } from '../../units/bytes.js';
-import { environmentSettings } from './recommend.js';
-import { environmentRules, memoryFraction } from './rules.js';
+import { environmentRules, environmentSettings, memoryFraction } from './rules.js';
 import type { EnvironmentContext } from './types.js';
 
 const production: EnvironmentContext = { mode: 'production', vendor: 'nvidia', cores: 32, gpus: 1 };
