@@ -25,14 +25,14 @@ export function simulate(jobs, { devices, capacityBytes, decide }) {
   const seen = { outOfMemory: 0, tooLow: 0, maxAtOnce: 0, maxReserved: 0 };
   const waits = [];
   let now = 0;
-  let hold;
+  let holds = [];
 
   while (coming.length > 0 || list.size > 0 || running.size > 0) {
     while (coming[0]?.atSeconds <= now) list.add(waiting(coming.shift()));
     for (const id of ids) ledger.observe(id, reading(id));
-    const state = { waiting: list.first(1000), running: [...running.values()], hold };
+    const state = { waiting: list.first(1000), running: [...running.values()], holds };
     const answer = decide({ ...state, rooms: ledger.rooms(), nowMs: now * 1000 });
-    hold = answer.hold;
+    ({ holds } = answer);
     for (const { job, reservation } of answer.starts) start(job, reservation);
     const ends = [...running.values()].map(({ endsAt }) => endsAt);
     const next = Math.min(coming[0]?.atSeconds ?? Number.POSITIVE_INFINITY, ...ends);
@@ -114,7 +114,7 @@ export function firstCome({ waiting, rooms }) {
     for (const room of free) if (devices.includes(room.id)) room.freeBytes -= job.bytes;
     starts.push({ job, reservation: { devices, bytes: job.bytes, basis: job.basis } });
   }
-  return { starts, hold: undefined };
+  return { starts, holds: [] };
 }
 
 /** A whole GPU for each job, in the same order: what most queues do. */

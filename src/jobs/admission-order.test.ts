@@ -98,7 +98,7 @@ describe('a small job among large ones that never stop coming', () => {
         const list = new WaitingList([waitingJob('victim', bytes, known)]);
         const lengths = new Map<string, number>();
         let running: (RunningJob & { readonly endsAt: number })[] = [];
-        let hold: Hold | undefined;
+        let holds: readonly Hold[] = [];
         // All of them one after another, and one that runs already.
         const last = (agingSeconds / everySeconds + 2) * maxSeconds;
         for (let now = 0; now <= last && list.get('victim') !== undefined; now += everySeconds) {
@@ -112,8 +112,8 @@ describe('a small job among large ones that never stop coming', () => {
           running = running.filter(({ endsAt }) => endsAt > now);
           const free = roomsWith(2, running);
           const waiting = inOrder(list.first(1000), running, free);
-          const answer = admit({ waiting, running, rooms: free, hold, nowMs: now * 1000 });
-          hold = answer.hold;
+          const answer = admit({ waiting, running, rooms: free, holds, nowMs: now * 1000 });
+          ({ holds } = answer);
           for (const { job, reservation } of answer.starts) {
             list.remove(job.id);
             const endsAt = now + (lengths.get(job.id) ?? 1);

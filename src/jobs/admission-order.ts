@@ -24,7 +24,7 @@ const longSeconds = 3600;
  *
  * @example
  * const waiting = inOrder(list.first(1000), running, ledger.rooms());
- * const { starts } = admit({ waiting, running, rooms: ledger.rooms(), hold, nowMs });
+ * const { starts } = admit({ waiting, running, rooms: ledger.rooms(), holds, nowMs });
  */
 export function inOrder(
   waiting: readonly WaitingJob[],

@@ -7,8 +7,8 @@ import type { RunningJob } from './types.js';
 import { WaitingList } from './waiting-list.js';
 
 function state(parts: Partial<QueueState> & { readonly devices?: number }): QueueState {
-  const { waiting = [], running = [], hold, nowMs = 0, devices = 1 } = parts;
-  return { waiting, running, hold, nowMs, rooms: parts.rooms ?? roomsWith(devices, running) };
+  const { waiting = [], running = [], holds = [], nowMs = 0, devices = 1 } = parts;
+  return { waiting, running, holds, nowMs, rooms: parts.rooms ?? roomsWith(devices, running) };
 }
 
 const started = (given: QueueState, settings = {}) =>
@@ -32,9 +32,9 @@ describe('admit', () => {
       waitingJob('head', 50, { atSeconds: 1 }),
       waitingJob('fits', 30, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running }));
+    const { starts, holds } = admit(state({ waiting, running }));
     expect(starts.map(({ job }) => job.id)).toEqual(['fits']);
-    expect(hold).toEqual({ jobId: 'head', devices: ['gpu:0'], sinceMs: 0 });
+    expect(holds).toEqual([{ jobId: 'head', devices: ['gpu:0'], sinceMs: 0 }]);
     // 20 are free beside 60 + 10, but 50 for the head and 41 for it would be too much.
     const late = [waitingJob('head', 50), waitingJob('large', 20), waitingJob('larger', 25)];
     const twenty = [
@@ -52,8 +52,8 @@ describe('admit', () => {
       waitingJob('short', 30, { atSeconds: 2, expectedSeconds: 99 }),
     ];
     expect(started(state({ waiting, running }))).toEqual(['short']);
-    const hold = { jobId: 'head', devices: ['gpu:0'], sinceMs: -3_600_000 };
-    expect(started(state({ waiting, running, hold }))).toEqual([]);
+    const holds = [{ jobId: 'head', devices: ['gpu:0'], sinceMs: -3_600_000 }];
+    expect(started(state({ waiting, running, holds }))).toEqual([]);
   });
 
   it('uses other devices than those held, and keeps to its choice', () => {
@@ -62,24 +62,49 @@ describe('admit', () => {
       waitingJob('head', 60, { atSeconds: 1 }),
       waitingJob('next', 35, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running, devices: 2 }));
-    expect(hold?.devices).toEqual(['gpu:0']);
+    const { starts, holds } = admit(state({ waiting, running, devices: 2 }));
+    expect(holds[0]?.devices).toEqual(['gpu:0']);
     expect(starts[0]?.reservation.devices).toEqual(['gpu:1']);
-    const kept = { jobId: 'head', devices: ['gpu:1'], sinceMs: 7 };
-    expect(admit(state({ waiting, running, devices: 2, hold: kept })).hold).toEqual(kept);
+    const kept = [{ jobId: 'head', devices: ['gpu:1'], sinceMs: 7 }];
+    expect(admit(state({ waiting, running, devices: 2, holds: kept })).holds).toEqual(kept);
+  });
+
+  it('holds devices for the first that waits for GPUs, and for the first that waits for the host', () => {
+    const running = [runningJob('a', 60, ['gpu:0']), runningJob('b', 60, ['gpu:1'])];
+    const [gpu, host] = roomsWith(2, running);
+    if (gpu === undefined || host === undefined) throw new Error('there are two');
+    const rooms = [gpu, { ...host, id: 'host' }];
+    const waiting = [
+      waitingJob('on the host', 80, { gpus: 0, atSeconds: 1 }),
+      waitingJob('on a GPU', 80, { atSeconds: 2 }),
+      waitingJob('another on the host', 30, { gpus: 0, atSeconds: 3 }),
+      waitingJob('another on a GPU', 30, { atSeconds: 4 }),
+    ];
+    const { starts, holds } = admit(state({ waiting, running, rooms }));
+    expect(starts).toEqual([]);
+    const kept = [
+      { jobId: 'on the host', devices: ['host'], sinceMs: 0 },
+      { jobId: 'on a GPU', devices: ['gpu:0'], sinceMs: 0 },
+    ];
+    expect(holds).toEqual(kept);
+    // Nothing is looked at while no more may run.
+    const full = admit(state({ waiting, running, rooms, holds: kept, nowMs: 9 }), {
+      maxRunning: 2,
+    });
+    expect(full).toEqual({ starts: [], holds: kept });
   });
 
   it('holds nothing for a job that only other processes keep out', () => {
     const waiting = [waitingJob('blocked', 60), waitingJob('small', 30)];
-    const { starts, hold } = admit(state({ waiting, rooms: roomsWith(1, [], [50]) }));
+    const { starts, holds } = admit(state({ waiting, rooms: roomsWith(1, [], [50]) }));
     expect(starts.map(({ job }) => job.id)).toEqual(['small']);
-    expect(hold).toBeUndefined();
+    expect(holds).toEqual([]);
   });
 
   it('gives a job all of its devices, or none', () => {
     const waiting = [waitingJob('pair', 50, { gpus: 2 })];
     const running = [runningJob('a', 60, ['gpu:0'])];
-    expect(admit(state({ waiting, running, devices: 2 })).hold?.devices.length).toBe(2);
+    expect(admit(state({ waiting, running, devices: 2 })).holds[0]?.devices.length).toBe(2);
     expect(admit(state({ waiting, devices: 2 })).starts[0]?.reservation.devices).toEqual([
       'gpu:0',
       'gpu:1',
@@ -112,7 +137,7 @@ describe('a queue that never rests', () => {
         const list = new WaitingList();
         const lengths = new Map<string, number>();
         let running: (RunningJob & { readonly endsAt: number })[] = [];
-        let hold: Hold | undefined;
+        let holds: readonly Hold[] = [];
         let victimAt: number | undefined;
         const add = (id: string, at: number, { expected, ...kind }: typeof victim) => {
           const expectedSeconds =
@@ -131,8 +156,8 @@ describe('a queue that never rests', () => {
           running = running.filter(({ endsAt }) => endsAt > now);
           const rooms = roomsWith(3, running);
           const waiting = inOrder(list.first(1000), running, rooms);
-          const answer = admit({ waiting, running, rooms, hold, nowMs: now * 1000 });
-          hold = answer.hold;
+          const answer = admit({ waiting, running, rooms, holds, nowMs: now * 1000 });
+          ({ holds } = answer);
           for (const { job, reservation } of answer.starts) {
             list.remove(job.id);
             if (job.id === 'victim') victimAt = now;

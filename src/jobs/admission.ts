@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../units/known.js';
 import type { DeviceRoom } from './ledger.js';
-import { candidates, type PlacementPolicy, place, type Room } from './placement.js';
+import { candidates, goesToHost, type PlacementPolicy, place, type Room } from './placement.js';
 import { type QuotaOf, Shares } from './quota.js';
 import type { Reservation, RunningJob, WaitingJob } from './types.js';
 
@@ -18,7 +18,7 @@ export interface QueueState {
   readonly running: readonly RunningJob[];
   readonly rooms: readonly DeviceRoom[];
   /** What the last admission answered. */
-  readonly hold: Hold | undefined;
+  readonly holds: readonly Hold[];
   readonly nowMs: number;
 }
 
@@ -32,18 +32,19 @@ export interface QueueSettings {
 
 export interface Admission {
   readonly starts: readonly { readonly job: WaitingJob; readonly reservation: Reservation }[];
-  readonly hold: Hold | undefined;
+  /** One for the memory of the GPUs and one for that of the host at most. */
+  readonly holds: readonly Hold[];
 }
 
 /**
  * Which waiting jobs start now, and where. They start in order of their turn. When one does not fit,
  * devices are held for it, and those behind it may only take what it does not need, or what they
- * should give back before it could start.
+ * should give back before it could start. GPUs and host are two queues: neither holds up the other.
  *
  * @example
  * const rooms = ledger.rooms();
  * const waiting = inOrder(list.first(1000), running, rooms);
- * const { starts, hold } = admit({ waiting, running, rooms, hold: last, nowMs });
+ * const { starts, holds } = admit({ waiting, running, rooms, holds: last, nowMs });
  * for (const { job, reservation } of starts) ledger.reserve(job.id, reservation);
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
@@ -53,19 +54,22 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
   const running = [...state.running];
   const shares = new Shares(running, quotaOf);
   let rooms = state.rooms;
-  let held: Held | undefined;
+  /** By whether it goes to the host. */
+  const heads = new Map<boolean, Held>();
   /** Worked out once for all that are behind; anew when one of them starts. */
-  let spare: readonly Room[] | undefined;
+  const spare = new Map<boolean, readonly Room[]>();
 
   for (const job of state.waiting.slice(0, lookAhead)) {
     if (running.length >= maxRunning) break;
     if (job.estimating === true) continue;
     // Nothing is kept free for it: only jobs of the same owner stand in its way.
     if (shares.waitsFor(job, candidates(rooms, job).count) !== undefined) continue;
+    const onHost = goesToHost(rooms, job);
+    const held = heads.get(onHost);
     let offered: readonly Room[] = rooms;
     if (held !== undefined && !mayBorrow(job, held, nowMs)) {
-      spare ??= spareRooms(held, rooms, running);
-      offered = spare;
+      offered = spare.get(onHost) ?? spareRooms(held, rooms, running);
+      spare.set(onHost, offered);
     }
     const possible = offered.some(({ freeBytes }) => freeBytes >= job.bytes);
     const devices = possible ? place(offered, job, policy) : undefined;
@@ -76,14 +80,16 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       running.push(started);
       shares.add(started);
       rooms = withFree(rooms, devices, -job.bytes);
-      spare = undefined;
+      spare.clear();
     } else if (held === undefined) {
-      const hold = holdFor(job, rooms, running, state.hold, nowMs);
+      const last = state.holds.find(({ jobId }) => jobId === job.id);
+      const hold = holdFor(job, rooms, running, last, nowMs);
       if (hold === undefined) continue;
-      held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
+      heads.set(onHost, { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) });
     }
   }
-  return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= maxRunning) };
+  const holds = [...heads.values()].map(({ hold }) => hold);
+  return { starts, holds: running.length < maxRunning ? holds : withKept(holds, state, starts) };
 }
 
 /** A job as it runs once it starts. */
@@ -140,14 +146,18 @@ function spareRooms(
 }
 
 /** Where no more jobs may run at all, none was looked at: what was held stays held. */
-function keptHold(
-  { hold, waiting }: QueueState,
+function withKept(
+  found: readonly Hold[],
+  { holds, waiting }: QueueState,
   starts: Admission['starts'],
-  full: boolean,
-): Hold | undefined {
-  if (!full || hold === undefined) return undefined;
-  const started = starts.some(({ job }) => job.id === hold.jobId);
-  return !started && waiting.some(({ id }) => id === hold.jobId) ? hold : undefined;
+): readonly Hold[] {
+  const kept = holds.filter(
+    ({ jobId, devices }) =>
+      !starts.some(({ job }) => job.id === jobId) &&
+      waiting.some(({ id }) => id === jobId) &&
+      !found.some((one) => one.devices.some((id) => devices.includes(id))),
+  );
+  return [...found, ...kept];
 }
 
 /** Devices that are kept for the first job that does not fit yet. */
@@ -174,8 +184,7 @@ function holdFor(
   const { rooms: all, count } = candidates(rooms, head);
   const possible = all.filter((room) => reachable(room) >= head.bytes);
   if (possible.length < count) return undefined;
-  const kept = last?.jobId === head.id ? last : undefined;
-  if (kept?.devices.every((id) => possible.some((room) => room.id === id))) return kept;
+  if (last?.devices.every((id) => possible.some((room) => room.id === id))) return last;
   const wait = new Map(possible.map((room) => [room.id, waitOf(room, head, running)]));
   const ranked = possible.toSorted((a, b) => {
     const soonest = (wait.get(a.id) ?? 0) - (wait.get(b.id) ?? 0);
@@ -185,7 +194,7 @@ function holdFor(
   return {
     jobId: head.id,
     devices: ranked.slice(0, count).map(({ id }) => id),
-    sinceMs: kept?.sinceMs ?? nowMs,
+    sinceMs: last?.sinceMs ?? nowMs,
   };
 }
 

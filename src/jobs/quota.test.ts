@@ -25,7 +25,7 @@ function started(
   now: readonly ReturnType<typeof running>[] = [],
 ): readonly string[] {
   const rooms = roomsWith(2, now);
-  const state = { waiting, running: now, rooms, hold: undefined, nowMs: 0 };
+  const state = { waiting, running: now, rooms, holds: [], nowMs: 0 };
   return admit(state, { quotaOf }).starts.map(({ job }) => job.id);
 }
 
@@ -60,7 +60,7 @@ describe('quotas at admission', () => {
       waiting: [owned('ada', '3', 20), owned('bob', '4', 1)],
       running: now,
       rooms: roomsWith(2, now),
-      hold: undefined,
+      holds: [],
       nowMs: 0,
     };
     expect(explainWaiting(state, { quotaOf }).map(({ reason }) => reason)).toEqual([

@@ -7,7 +7,7 @@ import { explainWaiting, orderReason } from './waiting-reasons.js';
 describe('explainWaiting', () => {
   it('tells why each waits, and when it should start', () => {
     const running = [runningJob('a', 60, ['gpu:0'], 100_000)];
-    const hold = { jobId: '1', devices: ['gpu:0'], sinceMs: 0 };
+    const holds = [{ jobId: '1', devices: ['gpu:0'], sinceMs: 0 }];
     const waiting = [
       waitingJob('1', 80, { expectedSeconds: 50 }),
       waitingJob('2', 30, { expectedSeconds: 500 }),
@@ -15,7 +15,7 @@ describe('explainWaiting', () => {
       waitingJob('4', 5, { expectedSeconds: 90 }),
     ];
     const rooms = roomsWith(1, running);
-    const explained = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
+    const explained = explainWaiting({ waiting, running, rooms, holds, nowMs: 0 });
     const facts = { bytes: 80, devices: 1, wholeDevice: false, freeBytes: 30, keptDevices: [] };
     const behind = (jobId: string) => ({ code: 'earlier', jobId, seconds: 0 });
     expect(explained).toEqual([
@@ -56,7 +56,7 @@ describe('explainWaiting', () => {
     if (gpu === undefined || host === undefined) throw new Error('there are two');
     const rooms = [gpu, { ...host, id: 'host' }];
     const large = waitingJob('1', 89, { gpus: 0 });
-    const hold = { jobId: '1', devices: ['host'], sinceMs: 0 };
+    const holds = [{ jobId: '1', devices: ['host'], sinceMs: 0 }];
     const waiting = [
       large,
       { ...waitingJob('2', 90, { basis: 'unknown' }), estimating: true },
@@ -64,7 +64,7 @@ describe('explainWaiting', () => {
       waitingJob('4', 20),
       waitingJob('5', 1, { gpus: 0 }),
     ];
-    const explained = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
+    const explained = explainWaiting({ waiting, running, rooms, holds, nowMs: 0 });
     const before = explained.map(({ position, reason, order }) => [
       position,
       reason.code,
@@ -86,7 +86,7 @@ describe('explainWaiting', () => {
       waiting,
       running,
       rooms: roomsWith(1, running),
-      hold: undefined,
+      holds: [],
       nowMs: 0,
     });
     expect(explained?.expectedStartMs).toBe('unknown');
@@ -99,7 +99,7 @@ describe('explainWaiting', () => {
       running = [runningJob('a', 5, [])],
     ) =>
       explainWaiting(
-        { waiting: [waitingJob('1', 80)], running, rooms, hold: undefined, nowMs: 0 },
+        { waiting: [waitingJob('1', 80)], running, rooms, holds: [], nowMs: 0 },
         settings,
       )[0]?.reason.code;
     expect(why(roomsWith(1, [], [40]))).toBe('other-processes');
@@ -115,7 +115,7 @@ describe('explainWaiting', () => {
   it('says that a job of which nothing is known waits for a whole device', () => {
     const running = [runningJob('a', 60, ['gpu:0'])];
     const waiting = [{ ...waitingJob('1', 90, { basis: 'unknown' }), alone: true }];
-    const state = { waiting, running, rooms: roomsWith(1, running), hold: undefined, nowMs: 0 };
+    const state = { waiting, running, rooms: roomsWith(1, running), holds: [], nowMs: 0 };
     expect(explainWaiting(state)[0]?.reason).toMatchObject({
       code: 'memory-in-use',
       wholeDevice: true,

@@ -74,7 +74,7 @@ function reasonOf(
   if (job.estimating === true) {
     return { code: 'estimating', ahead: 0, doing: 'unknown', share: 'unknown' };
   }
-  const { rooms, running, hold } = state;
+  const { rooms, running, holds } = state;
   if (maxRunning !== undefined && running.length >= maxRunning) {
     return { code: 'concurrency-limit', limit: maxRunning };
   }
@@ -87,10 +87,10 @@ function reasonOf(
   const enough = (bytes: (room: DeviceRoom) => number) =>
     possible.filter((room) => bytes(room) >= job.bytes).length >= count;
   if (enough(({ freeBytes }) => freeBytes)) {
-    const isHeld = hold?.devices.some((id) => possible.some((room) => room.id === id)) === true;
-    return isHeld && hold.jobId !== job.id
-      ? { code: 'behind-job', jobId: hold.jobId }
-      : { code: 'starting' };
+    const hold = holds.find(({ devices }) => possible.some(({ id }) => devices.includes(id)));
+    return hold === undefined || hold.jobId === job.id
+      ? { code: 'starting' }
+      : { code: 'behind-job', jobId: hold.jobId };
   }
   const facts = {
     bytes: job.bytes,
@@ -110,14 +110,14 @@ function reasonOf(
   if (enough(({ freeBytes, releasingBytes }) => freeBytes + releasingBytes)) {
     return { code: 'memory-being-released', ...facts };
   }
-  const keptDevices = hold?.jobId === job.id ? hold.devices : [];
+  const keptDevices = holds.find(({ jobId }) => jobId === job.id)?.devices ?? [];
   return { code: 'memory-in-use', ...facts, keptDevices };
 }
 
 /** The queue let run in virtual time. A job that hangs on one of unknown length is left out. */
 function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
-  let { nowMs, hold } = state;
+  let { nowMs, holds } = state;
   let waiting = state.waiting.slice(0, foreseen);
   let running: RunningJob[] = [...state.running];
   let rooms: readonly DeviceRoom[] = state.rooms.map((room) => ({
@@ -126,14 +126,14 @@ function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap
     releasingBytes: 0,
   }));
   for (;;) {
-    const admission = admit({ waiting, running, rooms, hold, nowMs }, settings);
+    const admission = admit({ waiting, running, rooms, holds, nowMs }, settings);
     for (const { job, reservation } of admission.starts) {
       found.set(job.id, nowMs);
       running.push(runningFrom(job, reservation, nowMs));
       rooms = withFree(rooms, reservation.devices, -job.bytes);
     }
     waiting = waiting.filter(({ id }) => !found.has(id));
-    hold = admission.hold;
+    ({ holds } = admission);
     const next = running.reduce<RunningJob | undefined>((first, job) => {
       if (!isKnown(job.expectedEndMs)) return first;
       return first && isKnown(first.expectedEndMs) && first.expectedEndMs <= job.expectedEndMs

@@ -37,7 +37,7 @@ export class JobQueue {
   /** Of those whose need can change while they wait. */
   readonly #byWorkload = new Map<string, Set<string>>();
   readonly #byOwner = new Map<string, number>();
-  #hold: Hold | undefined;
+  #holds: readonly Hold[] = [];
   #waitingBytes = 0;
   /** Looked up many times for one answer; soon after it is looked at anew. */
   #reasons:
@@ -134,7 +134,7 @@ export class JobQueue {
   admit(rooms: readonly DeviceRoom[], nowMs: number): Admission {
     this.#rooms = rooms;
     const admission = admit(this.#state(rooms, nowMs, this.#startable(rooms)), this.#settings);
-    this.#hold = admission.hold;
+    this.#holds = admission.holds;
     return admission;
   }
 
@@ -206,7 +206,7 @@ export class JobQueue {
       waiting,
       running: [...this.#running.values()].map((job) => asExpected(job, nowMs)),
       rooms,
-      hold: this.#hold,
+      holds: this.#holds,
       nowMs,
     };
   }
