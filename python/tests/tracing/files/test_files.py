@@ -319,6 +319,8 @@ class Dependencies(TracedFolder):
                     for kind, paths in found.items()
                 }
                 self.assertEqual(shown, READ)
+                all_paths = [path for paths in found.values() for path in paths]
+                self.assertEqual([path for path in all_paths if "site-packages" in path], [])
 
     def test_are_unknown_where_a_program_starts_another(self):
         self.put("train.py", STARTER)

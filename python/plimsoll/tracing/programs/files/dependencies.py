@@ -215,7 +215,10 @@ def package_folders() -> list[str]:
     paths = sysconfig.get_paths()
     known = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders = [*known, *site.getsitepackages(), site.getusersitepackages()]
-    return sorted({os.path.abspath(folder) for folder in folders})
+    # A virtual environment may lie behind a link.
+    return sorted(
+        {place(folder) for folder in folders for place in (os.path.abspath, os.path.realpath)}
+    )
 
 
 def print_state() -> int:
