@@ -4,7 +4,7 @@ import { inThisThread } from '../../estimate/estimate-work.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Precision } from '../../estimate/types.js';
 import { findModel } from '../../model/names/find-model.js';
-import type { Family, Model, Stack } from '../../model/types.js';
+import type { Model, Stack } from '../../model/types.js';
 import type { AnswerMachine } from './machine.js';
 import { filledInput } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
@@ -37,22 +37,7 @@ export function stacksOf(model: Model | undefined): readonly Stack[] {
 }
 
 /** Families whose authors publish their weights in bf16: a config that names no type means it. */
-const bfloat16Families: ReadonlySet<Family | 'unknown'> = new Set<Family>([
-  'llama',
-  'mistral',
-  'qwen2',
-  'qwen3',
-  'qwen2_moe',
-  'qwen3_moe',
-  'mixtral',
-  'gemma',
-  'gemma2',
-  'gemma3',
-  'phi3',
-  'falcon',
-  'deepseek_v2',
-  'deepseek_v3',
-]);
+const inBfloat16 = /^(?:llama|mistral|mixtral|qwen|gemma|phi3|falcon|deepseek)/;
 
 /** A precision that was not given, with the reason for people. */
 export interface AssumedPrecision {
@@ -78,7 +63,7 @@ export function assumedPrecision(
   if (model === undefined || isFixed) return undefined;
   const { dtype, family } = model.description;
   const published =
-    dtype ?? (bfloat16Families.has(family) && !isGeneric(model) ? 'bfloat16' : 'float32');
+    dtype ?? (inBfloat16.test(family) && !isGeneric(model) ? 'bfloat16' : 'float32');
   if (published !== 'bfloat16' && published !== 'float16') return undefined;
   const hasType = published === 'float16' || computesInBfloat16(gpu);
   const source =
