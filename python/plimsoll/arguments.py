@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -223,12 +224,12 @@ def any_dtype(name: str, value: Any) -> Any:
 
 def dtype(name: str, value: Any) -> Any:
     """A floating type of torch, or nothing."""
-    import torch
-
-    if value is not None and not (isinstance(value, torch.dtype) and value.is_floating_point):
-        fact = f"{name} must be a floating type such as torch.bfloat16, not {shown(value)}"
-        raise BadType(fact, f"pass {name}=torch.bfloat16, or leave it out")
-    return value
+    # Programs without torch leave it out.
+    torch = sys.modules.get("torch")
+    if value is None or (torch and isinstance(value, torch.dtype) and value.is_floating_point):
+        return value
+    fact = f"{name} must be a floating type such as torch.bfloat16, not {shown(value)}"
+    raise BadType(fact, f"pass {name}=torch.bfloat16, or leave it out")
 
 
 def shown(value: Any) -> str:
