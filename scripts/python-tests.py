@@ -80,8 +80,6 @@ SECOND_TIER = (
     "tracing.libraries.test_libraries.LaterParts",
     "tracing.libraries.test_quicker_compiling.OpHashes",
     "tracing.test_warm.Traces",
-    # To record where Python allocates is slow.
-    "sessions.test_session.Sessions.test_records_allocations_of_python_only_inside_the_block",
 )
 # Those of the above that the first tier runs all the same.
 SMOKE = (

@@ -87,7 +87,8 @@ class HuggingFace(unittest.TestCase):
 
     def test_optimize_switches_checkpointing_and_attention_and_back(self):
         torch.manual_seed(0)
-        config = GPT2Config(**SMALL, attn_implementation="eager")
+        # The kernel for attention saves what it saves only where no score is dropped.
+        config = GPT2Config(**SMALL, attn_pdrop=0.0, attn_implementation="eager")
         model = GPT2LMHeadModel(config)
         batch = {"input_ids": torch.randint(0, 50, (2, 16))}
         batch["labels"] = batch["input_ids"]
@@ -97,10 +98,11 @@ class HuggingFace(unittest.TestCase):
         )
         self.assertEqual(
             [c.what for c in done.changes],
-            ["attention", "checkpointing", "loss-in-pieces", "fused-optimizer"],
+            ["attention", "loss-in-pieces", "checkpointing", "fused-optimizer"],
         )
         self.assertTrue(model.is_gradient_checkpointing)
-        self.assertGreater(done.changes[1].measured_bytes, 0)
+        for change in done.changes[:3]:
+            self.assertGreater(change.measured_bytes, 0, change.what)
         self.assertEqual(model.config._attn_implementation, "sdpa")
         done.undo()
         self.assertFalse(model.is_gradient_checkpointing)

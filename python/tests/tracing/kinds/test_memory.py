@@ -8,6 +8,7 @@ import resource
 import sys
 import tempfile
 import unittest
+from argparse import Namespace
 from unittest import mock
 
 import torch
@@ -80,7 +81,8 @@ class FreedMemory(unittest.TestCase):
 
     def test_programs_are_run_so(self):
         with mock.patch.object(run, "keep_freed_memory", side_effect=Reached):
-            self.assertRaises(Reached, run.record, [], None, mock.Mock())
+            options = Namespace(program=["train.py"], cards=1, scratch=None)
+            self.assertRaises(Reached, run.record, options, None, mock.Mock(), mock.Mock())
 
 
 def _printed(code: str) -> str:
