@@ -22,6 +22,7 @@ const layers = [
   'plimsoll/memory/',
   'plimsoll/bridge/',
   'plimsoll/buffering/',
+  'plimsoll/spilling/',
   'plimsoll/replaying/',
   'plimsoll/feeding/',
   'plimsoll/batching/',

@@ -36,6 +36,7 @@ _PLACES = {
     "replay": "replaying.replay",
     "schedule_gc": "leaks.schedule",
     "session": "sessions.session",
+    "spill": "spilling.spill",
     "spread": "distributed.spread",
     "swap": "swapping",
     "track_leaks": "leaks.tracker",

@@ -33,10 +33,12 @@ def _pass_on() -> None:
 
 _BRIDGE = ("plimsoll.bridge.auto", "start")
 # What is done once a module was imported: (module of ours, its function) of each.
-_AFTER = {"torch": [_BRIDGE]}
+_SPILL = ("plimsoll.spilling.spill", "install")
+_AFTER = {"torch": [_BRIDGE, _SPILL]}
 _TRAINERS = {
     "torch": [
         _BRIDGE,
+        _SPILL,
         ("plimsoll.trainers.loops", "install"),
         ("plimsoll.trainers.after_failure", "install"),
     ],

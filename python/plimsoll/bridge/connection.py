@@ -211,6 +211,9 @@ class Bridge:
         self._arrived = threading.Condition()
         self._growth: dict[str, int] = {}
         self._last_step: dict[str, float] = {}
+        # Whether memory gives way in this process, or would where it is started again so.
+        self.spills = False
+        self._heard: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._line = Line(path, self._greeting, self._take, self._wake)
         self._line.start()
 
@@ -286,6 +289,16 @@ class Bridge:
     def ask_ahead(self, ahead: Any, batch: int, who: str) -> dict[str, Any] | None:
         """The supervisor's decision about a step that is still to come; None when it gives none in time."""
         return self._answer(forecast(f"{self._pid}-{next(self._ids)}", ahead, batch, who))
+
+    def on(self, kind: str, act: Callable[[dict[str, Any]], None]) -> None:
+        """Calls it with each message of this kind, in a thread of its own."""
+        self._heard[kind] = act
+
+    def ask(self, message: dict[str, Any], kind: str) -> dict[str, Any] | None:
+        """The answer of that kind with the message's id; None when none comes in time."""
+        if not self.send(message):
+            return None
+        return self.wait_for((kind, message["id"]), ANSWER_SECONDS)
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if not self.send(message):
@@ -376,8 +389,14 @@ class Bridge:
         ):
             who = message.get("who")
             self._growth[who if who in self._works else ""] = message["microbatch"]
-        key = (kind, message.get("id") if kind == "decide" else message.get("round"))
-        if kind in ("decide", "verdict") and isinstance(key[1], (str, int)):
+        act = self._heard.get(kind) if isinstance(kind, str) else None
+        if act is not None:
+            try:
+                act(message)
+            except Exception as error:
+                log.debug("plimsoll: a message was not obeyed: %s", error)
+        key = (kind, message.get("round") if kind == "verdict" else message.get("id"))
+        if kind in ("decide", "verdict", "spill-plan") and isinstance(key[1], (str, int)):
             with self._arrived:
                 self._answers[key] = message
                 # Most verdicts are never asked for; the oldest make room for what is.

@@ -38,6 +38,19 @@ def cap_current(torch: Any) -> None:
         )
 
 
+def move_cap(torch: Any) -> None:
+    """After the limit was moved or lifted: cards that are in use get the new share of them."""
+    if not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
+        return
+    # What the allocator keeps for later counts against the share.
+    torch.cuda.empty_cache()
+    real = torch.cuda.memory.set_per_process_memory_fraction
+    put = getattr(real, "__wrapped__", real)
+    for index in sorted(_capped):
+        most = _share(torch, index)
+        put(1.0 if most is None else most, index)
+
+
 def _share(torch: Any, index: int) -> float | None:
     """The limit as a share of a card; None where there is no limit."""
     limit = stated_limit()

@@ -30,6 +30,7 @@ def hello(bridge: Any) -> dict[str, Any]:
         if torch is not None and hasattr(torch, "__version__")
         else None,
         "hooks": bridge.hooks,
+        "spill": bridge.spills,
         "device": device_name(),
         # Where things stand: a supervisor that took the place of a killed one goes on from there.
         "peakBytes": highest_bytes(),

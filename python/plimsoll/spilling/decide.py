@@ -6,11 +6,12 @@ The supervisor decides by the same rule; test/fixtures/spill-rules.json holds th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any
 
 # The rest is lost between blocks of the allocator.
-USABLE = 0.96
+USABLE = 0.94
 # Of a step; its backward takes the other two thirds.
 FORWARD = 1 / 3
 # Copies that take longer than this share of the time that they run beside are waited for.
@@ -54,7 +55,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Plan:
-    """`least_bytes` is the smallest limit that this step fits into by any means."""
+    """`least_bytes` is a limit that this step surely fits into."""
 
     fits: bool
     step_seconds: float
@@ -97,9 +98,7 @@ def decide(measured: Measured, limit_bytes: int) -> Plan:
     return Plan(True, best.seconds, least, recompute, best.spill_bytes, parts, best.to_host)
 
 
-def _try(
-    measured: Measured, best: _Best, chosen: list[Block], over: int, to_host: bool
-) -> None:
+def _try(measured: Measured, best: _Best, chosen: list[Block], over: int, to_host: bool) -> None:
     freed = sum(block.bytes for block in chosen)
     spill = max(0, over - freed + working_bytes(measured.blocks, chosen))
     saved = sum(block.bytes for block in measured.blocks) + measured.other_bytes - freed
@@ -166,15 +165,16 @@ def working_bytes(blocks: tuple[Block, ...], chosen: list[Block]) -> int:
 
 
 def least_bytes(measured: Measured) -> int:
-    """All blocks computed again, all else spilled as far as the host has room."""
+    """The smaller of two: all spilled, or all blocks computed again and the rest spilled, as far as the host has room."""
     largest = max((block.bytes for block in measured.blocks), default=0)
+    saved = sum(block.bytes for block in measured.blocks) + measured.other_bytes
     temporary = measured.temporary_bytes - measured.loss_bytes
     needs = []
     for moved in (0, measured.optimizer_bytes):
-        if moved <= measured.host_bytes:
-            room = measured.host_bytes - moved
-            kept = max(0, measured.other_bytes - room)
-            needs.append(measured.fixed_bytes - moved + temporary + largest + kept)
+        room = measured.host_bytes - moved
+        if room >= 0:
+            kept = min(max(0, saved - room), largest + max(0, measured.other_bytes - room))
+            needs.append(measured.fixed_bytes - moved + temporary + kept)
     return math.ceil(max(measured.fixed_bytes, min(needs)) / USABLE)
 
 
