@@ -26,7 +26,9 @@ sys.path.insert(0, os.environ.get("PLIMSOLL_PYTHON", os.path.join(HERE, "..", ".
 STEPS = 12
 # The first ones find their kernels, and are measured.
 WARM = 5
-SHARES = (0.75, 0.5, 1 / 3)
+SHARES = {"0.75": 0.75, "0.50": 0.5, "0.33": 1 / 3}
+ANCHORS = ("checkpointed", "save_on_cpu", "offloaded")
+ORDER = ["unlimited", "unlimited again", "idle", *SHARES, *ANCHORS]
 
 
 def programs():
@@ -774,8 +776,8 @@ def run_one(name, tiny, modes=None, peak=0):
         HostAsCard.__init__ = init
         measure("idle", cap=2**40, spilling=spilling, steps=2)
         peak = kept[-1].highest
-        for share in SHARES:
-            measure(f"{share:.2f}", cap=int(peak * share), spilling=spilling, steps=5)
+        for mode, share in SHARES.items():
+            measure(mode, cap=int(peak * share), spilling=spilling, steps=5)
         return
     import plimsoll
 
@@ -785,28 +787,40 @@ def run_one(name, tiny, modes=None, peak=0):
         os.environ.pop("PLIMSOLL_MEMORY_BYTES", None)
         return plimsoll.spill(memory=cap)
 
-    plain = measure("unlimited")
-    if "peak" not in plain or "failed" in plain:
-        return
-    peak = plain["peak"]
-    measure("unlimited again")
-    measure(
-        "idle", cap=int(torch.cuda.get_device_properties(0).total_memory * 0.97), spilling=spilling
-    )
-    for share in SHARES:
-        measure(f"{share:.2f}", cap=int(peak * share), spilling=spilling)
-    if os.environ.get("SPILL_ANCHORS", "1") == "1":
-        half = int(peak * 0.5)
-        measure(
-            "save_on_cpu",
-            cap=half,
-            around=lambda: torch.autograd.graph.save_on_cpu(pin_memory=True),
-            steps=7,
-        )
-        measure("offloaded", cap=half, around=offloaded(torch), steps=7)
-        with all_checkpointed(torch, model):
-            measure("checkpointed", cap=half, steps=9)
-            measure("checkpointed, no limit", steps=9)
+    def again_without(done):
+        """A program that failed may hold what it held: the rest is measured in a process of its own."""
+        rest = ORDER[ORDER.index(done) + 1 :]
+        if rest:
+            lock.close()
+            own = [sys.executable, os.path.abspath(__file__), "--program", name]
+            os.execv(sys.executable, [*own, "--modes", *rest, "--peak", str(peak)])
+
+    by_hand = {
+        "save_on_cpu": lambda: torch.autograd.graph.save_on_cpu(pin_memory=True),
+        "offloaded": offloaded(torch),
+    }
+    for mode in modes or ORDER:
+        if mode in ANCHORS and os.environ.get("SPILL_ANCHORS", "1") != "1":
+            continue
+        if mode.startswith("unlimited"):
+            row = measure(mode)
+            peak = peak or row.get("peak", 0)
+        elif mode == "idle":
+            total = torch.cuda.get_device_properties(0).total_memory
+            row = measure(mode, cap=int(total * 0.97), spilling=spilling)
+        elif mode in ANCHORS:
+            with (
+                all_checkpointed(torch, model)
+                if mode == "checkpointed"
+                else contextlib.nullcontext()
+            ):
+                row = measure(mode, cap=peak // 2, around=by_hand.get(mode), steps=8)
+        else:
+            row = measure(mode, cap=int(peak * SHARES[mode]), spilling=spilling)
+        if "failed" in row:
+            if mode == "unlimited":
+                return
+            again_without(mode)
     print(json.dumps({"program": name, "mode": "held", "seconds": time.time() - began}), flush=True)
 
 
@@ -815,12 +829,14 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--program")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--modes", nargs="*")
+    parser.add_argument("--peak", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--output")
     parser.add_argument("--seconds", type=float, default=540)
     given = parser.parse_args()
     if given.program:
-        run_one(given.program, given.tiny)
+        run_one(given.program, given.tiny, given.modes, given.peak)
         return
     names = given.names or list(programs())
     ends = time.time() + given.seconds
