@@ -47,6 +47,12 @@ describe('the pages', () => {
   });
 });
 
+describe('README.md', () => {
+  it('is one page', () => {
+    expect(page('README.md').split(/\s+/).length).toBeLessThanOrEqual(900);
+  });
+});
+
 describe('docs/configuration.md', () => {
   const rows = page('docs/configuration.md')
     .split('\n')

@@ -103,7 +103,11 @@ function prose(text: string): string {
   return text
     .split(/\n{2,}/)
     .filter((block) => block.trim() !== '')
-    .map((block) => (/^ {2}/m.test(block) ? `\`\`\`text\n${block}\n\`\`\`` : escaped(block.trim().replaceAll('\n', ' '))))
+    .map((block) =>
+      /^ {2}/m.test(block)
+        ? `\`\`\`text\n${block}\n\`\`\``
+        : escaped(block.trim().replaceAll('\n', ' ')),
+    )
     .join('\n\n');
 }
 
@@ -115,7 +119,12 @@ function optionTable(command: Command): string {
   return rows.length === 0 ? '' : ['| option | effect |', '| --- | --- |', ...rows].join('\n');
 }
 
-function effect({ description, argChoices, defaultValue, defaultValueDescription }: Option): string {
+function effect({
+  description,
+  argChoices,
+  defaultValue,
+  defaultValueDescription,
+}: Option): string {
   const choices = argChoices ? ` (${argChoices.map((one) => `\`${one}\``).join(', ')})` : '';
   const value = defaultValueDescription ?? plain(defaultValue);
   return `${cell(description)}${choices}${value === undefined ? '' : `; default: ${cell(value)}`}`;
