@@ -47,7 +47,7 @@ async function install(file) {
 /** Answers the file of the wheel. */
 async function makeWheel(target) {
   // Loaded only now: it needs esbuild, which a fresh checkout does not have.
-  const { copyPythonPackage, stage } = await import('./bundle/stage.mjs');
+  const { copyPythonPackages, stage } = await import('./bundle/stage.mjs');
   const project = readProject();
   const name = `plimsoll-${project.version}-${wheelTag(target)}.whl`;
   const file = `${root}build/${name}`;
@@ -55,7 +55,7 @@ async function makeWheel(target) {
   try {
     mkdirSync(`${root}build/cache`, { recursive: true });
     console.log(`Making build/${name} ...`);
-    copyPythonPackage(`${work}/plimsoll`);
+    copyPythonPackages(work);
     await stage(
       `${work}/plimsoll/_command`,
       target === 'any'
