@@ -5,15 +5,39 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from ..arguments import BadType, BadValue, function, one_of, shown, truth, whole
+from ..arguments import BadType, BadValue, function, named, one_of, shown, truth, whole
+from .answers import Estimate
 from .command import ask
 
-_COUNTS = ("batch", "seq", "image", "accumulation", "lora")
+# The names that trainers and other tools have for the same arguments.
+NAMES = {
+    "batch_size": "batch",
+    "per_device_train_batch_size": "batch",
+    "card": "gpu",
+    "device": "gpu",
+    "dtype": "precision",
+    "torch_dtype": "precision",
+    "mixed_precision": "precision",
+    "gradient_accumulation_steps": "accumulation",
+    "gradient_checkpointing": "checkpointing",
+    "image_size": "image",
+    "lora_rank": "lora",
+    "max_length": "seq",
+    "max_seq_length": "seq",
+    "seq_len": "seq",
+    "seq_length": "seq",
+    "sequence_length": "seq",
+    "model_name": "model",
+    "optim": "optimizer",
+    "preset": "quantization",
+}
+_COUNTS = ("batch", "seq", "image", "accumulation", "lora", "gpus")
 _WORDS = ("precision", "optimizer", "quantization", "gpu", "method")
 # Of a module that is here the process that has it sets these; the command hands none of them to a script.
 _OF_THE_MODULE = ("seq", "image", "checkpointing", "quantization")
 
 
+@named(NAMES)
 def estimate(
     model: Any = None,
     *,
@@ -32,11 +56,13 @@ def estimate(
     gpu: str | None = None,
     method: str | None = None,
     hub: bool = False,
-) -> dict[str, Any]:
-    """The same answer as `plimsoll estimate --json`, as a dict.
+) -> Estimate:
+    """How much memory a model needs: the answer of `plimsoll estimate --json`.
 
-        answer = plimsoll.estimate("calm3-22b", batch=1, seq=2048, accumulation=16)
-        answer["peak"]["deviceBytes"], answer["recommendedQuantization"]["preset"]
+        answer = plimsoll.estimate("calm3-22b", batch=1, seq=2048, accumulation=16, gpu="h100")
+        answer.peak.device_bytes, answer.fits("80GiB"), answer.breakdown, answer.to_dict()
+
+    The answer is also a dict with the keys of the JSON document: `answer["peak"]["deviceBytes"]`.
 
     `model` is a name (`llama-3-8b`), a folder, or a `config.json`; `parameters="22b"` stands for one of which no more
     is known. What is left out is as for the command: a batch of 1, the model's own length. `hub=True` downloads
@@ -55,37 +81,33 @@ def estimate(
     elif loss is not None:
         raise BadValue("loss is for a module that is here", "leave loss out")
     function("loss", loss)
-    one_of("mode", mode, ("train", "infer"))
-    given = {
-        "batch": batch,
-        "seq": seq,
-        "image": image,
-        "accumulation": accumulation,
-        "lora": lora,
-        "precision": precision,
-        "optimizer": optimizer,
-        "quantization": quantization,
-        "gpu": gpu,
-        "method": method,
-        "parameters": parameters,
-    }
-    for name in _COUNTS:
-        if given[name] is not None and not (name == "batch" and _is_module(model)):
-            whole(name, given[name], 1)
-    for name in _WORDS:
-        if given[name] is not None and not isinstance(given[name], str):
-            raise BadType(f"{name} must be a word, not {shown(given[name])}", "pass a text")
+    given = checked(
+        mode,
+        _counted=not _is_module(model),
+        batch=batch,
+        seq=seq,
+        image=image,
+        accumulation=accumulation,
+        lora=lora,
+        precision=precision,
+        optimizer=optimizer,
+        quantization=quantization,
+        gpu=gpu,
+        method=method,
+    )
     if parameters is not None and (
         isinstance(parameters, bool) or not isinstance(parameters, (str, int))
     ):
         fact = f"parameters must be a number of parameters, not {shown(parameters)}"
         raise BadType(fact, 'pass "22b", or 22_000_000_000')
+    if parameters is not None:
+        given["parameters"] = parameters
     truth("checkpointing", checkpointing)
     # Models are traced with the Python that asks.
     words = ["estimate", f"--mode={mode}", f"--python={sys.executable}"]
     if _is_module(model):
         return _of_module(model, loss, {**given, "checkpointing": checkpointing}, words)
-    words += [f"--{name}={value}" for name, value in given.items() if value is not None]
+    words += [f"--{name}={value}" for name, value in given.items()]
     if checkpointing:
         words.append("--checkpointing")
     if truth("hub", hub):
@@ -93,7 +115,20 @@ def estimate(
     if model is not None:
         # After the options: a name may begin with a dash.
         words += ["--", model]
-    return ask(words)
+    return Estimate(ask(words))
+
+
+def checked(mode: str, _counted: bool = True, **given: Any) -> dict[str, Any]:
+    """The arguments that were given, each of its kind."""
+    one_of("mode", mode, ("train", "infer"))
+    found = {name: value for name, value in given.items() if value is not None}
+    for name in _COUNTS:
+        if name in found and (_counted or name != "batch"):
+            whole(name, found[name], 1)
+    for name in _WORDS:
+        if name in found and not isinstance(found[name], str):
+            raise BadType(f"{name} must be a word, not {shown(found[name])}", "pass a text")
+    return found
 
 
 def _is_module(model: Any) -> bool:
@@ -119,7 +154,7 @@ def _check_module(model: Any, batch: Any, parameters: Any, method: Any, hub: Any
         raise BadType(fact, "pass a batch as the model takes it: a tensor, a tuple or a dict")
 
 
-def _of_module(model: Any, loss: Any, given: dict[str, Any], words: list[str]) -> dict[str, Any]:
+def _of_module(model: Any, loss: Any, given: dict[str, Any], words: list[str]) -> Estimate:
     from plimsoll_trace.options import OPTIMIZERS, PRECISIONS, QUANTIZATIONS
     from plimsoll_trace.sources.live import Held, arguments_of
 
@@ -127,13 +162,13 @@ def _of_module(model: Any, loss: Any, given: dict[str, Any], words: list[str]) -
 
     choices = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "quantization": QUANTIZATIONS}
     for name, known in choices.items():
-        if given[name] is not None:
+        if name in given:
             one_of(name, given[name], known)
-    batch, precision = given.pop("batch"), given["precision"]
-    settings = {name: given.pop(name) for name in _OF_THE_MODULE}
+    batch, precision = given.pop("batch"), given.get("precision")
+    settings = {name: given.pop(name, None) for name in _OF_THE_MODULE}
     if isinstance(batch, int):
         settings["batch"] = batch
     cast = precision is not None and not precision.startswith("amp-")
-    words += [f"--{name}={value}" for name, value in given.items() if value is not None]
+    words += [f"--{name}={value}" for name, value in given.items()]
     with Answering(Held(model, batch, loss, settings, cast)) as here:
-        return ask([*words, "--no-cache", *arguments_of(here.path)])
+        return Estimate(ask([*words, "--no-cache", *arguments_of(here.path)]))
