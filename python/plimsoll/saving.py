@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Callable
 
-from ..arguments import BadType, mapping, samples, shown, whole
-from ..arguments import model as torch_model
-from ..arguments import optimizer as torch_optimizer
-from ..arguments import path as file_path
-from ..arguments import seconds as waited
-from ..bridge import connection
-from ..failure import Failure
-from ..recovery.restore.random_state import RandomState
+from .arguments import BadType, mapping, samples, shown, whole
+from .arguments import model as torch_model
+from .arguments import optimizer as torch_optimizer
+from .arguments import path as file_path
+from .arguments import seconds as waited
+from .bridge import connection
+from .failure import Failure
+from .recovery.restore import RandomState
 
 log = logging.getLogger("plimsoll")
 

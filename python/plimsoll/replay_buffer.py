@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..arguments import BadType, BadValue, number, shown, text, whole
-from ..buffering.store import BufferStore
-from ..failure import Failure
+from .arguments import BadType, BadValue, number, shown, text, whole
+from .buffering.store import BufferStore
+from .failure import Failure
 
 _GIVEN = ("observation", "action", "reward", "next_observation", "terminated", "truncated")
 TERMINATED, TRUNCATED, OWN_NEXT = 1, 2, 4
