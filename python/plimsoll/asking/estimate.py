@@ -97,7 +97,7 @@ def _trace(question: dict[str, Any], held: live.Held) -> None:
     def run(arguments: list[str]) -> int:
         import torch
 
-        from plimsoll_trace import __main__ as trace
+        from plimsoll_trace import __main__
         from plimsoll_trace.options import parse
 
         live.held = held
@@ -107,7 +107,7 @@ def _trace(question: dict[str, Any], held: live.Held) -> None:
         for name, value in held.settings.items():
             setattr(options, name, value)
         try:
-            return trace.run(options)
+            return __main__.run(options)
         except Failure as failure:
             print(json.dumps(_explained(failure).as_json()))
             return failure.status

@@ -9,7 +9,7 @@ from math import inf, prod
 from typing import Any, Callable
 
 from . import fourier
-from .fitted import forests, rules
+from .fitted import models
 
 # Rows and columns of the tiles that most kernels work on, and the knobs that say which tile and cluster it is.
 _SIDE = 128
@@ -144,7 +144,7 @@ def _tiles(n: int) -> int:
 
 
 # What the rows of rules.json may ask about a layer, one of its gradients and the kernel that is ranked first.
-FACTS: dict[str, Callable[[Any, str, Any], rules.Fact]] = {
+FACTS: dict[str, Callable[[Any, str, Any], models.Fact]] = {
     "dtype": lambda problem, *_: str(problem.dtype).rpartition(".")[2],
     "bytes": lambda problem, *_: problem.dtype.itemsize,
     "product": lambda problem, *_: is_product(problem),
@@ -173,9 +173,9 @@ FACTS: dict[str, Callable[[Any, str, Any], rules.Fact]] = {
 }
 
 
-def rule_for(group: str, problem: Any, which: str, choice: Any | None) -> rules.Rule | None:
+def rule_for(group: str, problem: Any, which: str, choice: Any | None) -> models.Rule | None:
     """The rule of a group that holds for a layer; few layers were measured of its kind."""
-    return rules.first(group, which, lambda fact: FACTS[fact](problem, which, choice))
+    return models.first(group, which, lambda fact: FACTS[fact](problem, which, choice))
 
 
 def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] | None:
@@ -191,7 +191,7 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
     else:
         return None
     trees = f"{name}/{problem.dtype.itemsize}"
-    likely = forests.table("convolutions").chance(trees, features(problem, choice))
+    likely = models.table("convolutions").chance(trees, features(problem, choice))
     if likely is None:
         return None
     return size(problem, which), rule.corrected(likely) if rule else likely

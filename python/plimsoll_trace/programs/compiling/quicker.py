@@ -35,8 +35,7 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
 from .equal_kernels import written_once
-from .fake_results import results_once
-from .formulas import formulas_once
+from .repeated_work import formulas_once, results_once
 
 _UNSUPPORTED = "unsupported_input_tensor"
 # What every kernel reads and writes.

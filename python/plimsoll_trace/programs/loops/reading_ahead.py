@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from plimsoll.living import Living
 
-from .. import forks
+from .. import start
 
 Reads = Callable[[Any], tuple]
 # Seconds of the processor after which reading is worth a process.
@@ -278,13 +278,13 @@ def _end(pid: int, connection: socket.socket, parent: int) -> None:
     if os.getpid() != parent:
         # In another fork of the program's.
         return
-    forks.end(pid)
+    start.end(pid)
 
 
 def _serve(connection: socket.socket, answer: Callable[[Any], Any], parent: int) -> None:
     """In the fork: never returns."""
     try:
-        forks.belong_to(parent)
+        start.belong_to(parent)
         # The threads that PyTorch computes with did not come along; its own workers do without them, too.
         torch.set_num_threads(1)
         # What the program holds is not looked at, so that its memory stays shared.

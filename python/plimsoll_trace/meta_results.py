@@ -13,8 +13,13 @@ from typing import Any
 
 import torch
 
-from ..corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
-from .alike_results import AlikeResults, strides_in_one_run, works_by_value
+from .corrections import (
+    CORRECTIONS,
+    DEPENDS_ON_ARGUMENTS,
+    AlikeResults,
+    strides_in_one_run,
+    works_by_value,
+)
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
