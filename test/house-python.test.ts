@@ -8,7 +8,6 @@ import { pythonImportGraph, pythonImports } from './support/python-imports.js';
 const layers = [
   'plimsoll/failure.py',
   'plimsoll/arguments.py',
-  'plimsoll/living.py',
   'plimsoll/progress.py',
   'plimsoll/settings/',
   'plimsoll/asking/__init__.py',

@@ -15,10 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import ledger as kinds
 from . import op_facts, small_values, sparse
-from .choices import likely_values
-from .choices.chosen import CHOOSING, NMS, PUTS, Chosen
-from .choices.even_choices import EvenChoices
-from .choices.waiting import Waiting
+from .assumed import likely_values
+from .assumed.chosen import CHOOSING, NMS, PUTS, Chosen
+from .assumed.even_choices import EvenChoices
+from .assumed.waiting import Waiting
 from .corrections import accumulates_in_place
 from .kernels.registry import Launch, rule_for
 from .launches import Launches

@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 import numpy as np
 import torch
 
-from plimsoll_trace.kernels import choices, cudnn
+from plimsoll_trace.kernels import cudnn, unranked
 from plimsoll_trace.kernels.convolution import Problem
 from plimsoll_trace.kernels.fitted import models
 
@@ -92,17 +92,17 @@ def of_convolutions(every=1):
 
 
 def _left_out(problem, which, engine):
-    if choices.is_product(problem):
-        name, left_out, size = which, PRODUCTS[which], choices.product(problem, which)
-    elif choices.could_be_winograd(problem, which):
+    if unranked.is_product(problem):
+        name, left_out, size = which, PRODUCTS[which], unranked.product(problem, which)
+    elif unranked.could_be_winograd(problem, which):
         name = "winograd" if which == "grad_weight" else "winograd_input"
-        left_out, size = WINOGRAD[which], choices.winograd(problem, which)
+        left_out, size = WINOGRAD[which], unranked.winograd(problem, which)
     else:
         return
     choice = cudnn.library().choose(problem, which)
     # A wrong answer that is off by gigabytes is worse than many that are off by little.
     stake = abs((choice.workspace if choice else 0) - size)
-    features = choices.features(problem, choice)
+    features = unranked.features(problem, choice)
     name = f"{name}/{problem.dtype.itemsize}"
     yield name, features, engine == left_out, 1 + log2(1 + stake / 2**20)
 

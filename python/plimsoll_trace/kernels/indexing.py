@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import small_values
-from ..choices import likely_values
+from ..assumed import likely_values
 from ..small_values import marked
 from .registry import Launch, rule
 from .sorting import SORTED_IN_PLACE, sort_rows, sort_scratch

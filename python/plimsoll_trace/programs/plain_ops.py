@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import small_values
-from ..choices import likely_values, shares
+from ..assumed import likely_values, shares
 from ..corrections import CORRECTIONS
 from ..op_facts import COMPUTES, draws_numbers, is_view
 from ..scalars import SAME

@@ -11,12 +11,12 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
 
-from plimsoll.living import Living
 from plimsoll.progress import report_progress
 
 from .. import ledger as kinds
 from .. import small_values
 from ..loop import state_tensors
+from ..weak_table import WeakTable
 
 # Small parameters that a step changed.
 #
@@ -193,10 +193,10 @@ class Watch:
         self.steps_of: dict[int, int] = {}
         self._stages = Stages()
         # To ask whether two tensors are equal would be an op.
-        self._trained: Living[None] = Living()
+        self._trained: WeakTable[None] = WeakTable()
         self._trains = False
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._counted: Living[None] = Living()
+        self._counted: WeakTable[None] = WeakTable()
         self._count = self._bytes = 0
         self._news = 0
         self._most_ops = _MAX_OPS

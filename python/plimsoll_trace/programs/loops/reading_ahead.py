@@ -27,8 +27,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from plimsoll.living import Living
-
+from ...weak_table import WeakTable
 from .. import start
 
 Reads = Callable[[Any], tuple]
@@ -38,7 +37,7 @@ _SECONDS = 0.5
 _PATIENCE, _TIMES = 5.0, 10.0
 _LENGTH = struct.Struct("<Q")
 # Data sets whose batches cannot be passed on.
-_REFUSED: Living[None] = Living()
+_REFUSED: WeakTable[None] = WeakTable()
 _running: dict[int, Callable[[], Any]] = {}
 _elsewhere = 0.0
 

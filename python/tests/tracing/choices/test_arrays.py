@@ -17,8 +17,8 @@ from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
 from plimsoll_trace import small_values
-from plimsoll_trace.choices import likely_values
-from plimsoll_trace.known import computing, layout
+from plimsoll_trace.assumed import likely_values
+from plimsoll_trace.known_values import computing, layout
 from plimsoll_trace.programs.compiling.lowering import _Trial
 
 # The logits would take 8 GB of host memory as float32.

@@ -11,7 +11,7 @@ from unittest import mock
 
 from tracing import PACKAGE
 
-from plimsoll_trace.kernels import choices
+from plimsoll_trace.kernels import unranked
 from plimsoll_trace.kernels.fitted import models
 
 sys.path.insert(0, os.path.join(PACKAGE, "tools"))
@@ -260,9 +260,9 @@ class Shipped(unittest.TestCase):
         self.assertEqual(sorted(models.table_of_rules()), ["by pixels", "left out", "transforms"])
         for rule in found:
             with self.subTest(rule=rule.name):
-                self.assertLessEqual(set(rule.when), set(choices.FACTS))
+                self.assertLessEqual(set(rule.when), set(unranked.FACTS))
                 self.assertTrue(rule.layers > 0 and 0 <= rule.taken <= rule.layers)
-                self.assertIn(rule.kernel, ("ranked", "trees", *choices.WORKSPACES))
+                self.assertIn(rule.kernel, ("ranked", "trees", *unranked.WORKSPACES))
 
 
 class Fitted(unittest.TestCase):

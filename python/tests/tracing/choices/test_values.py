@@ -15,9 +15,9 @@ from tracing.watching import watched
 
 from plimsoll_trace import ledger as kinds
 from plimsoll_trace import small_values
-from plimsoll_trace.choices.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
-from plimsoll_trace.choices.likely_values import spread
-from plimsoll_trace.known import computing, later
+from plimsoll_trace.assumed.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
+from plimsoll_trace.assumed.likely_values import spread
+from plimsoll_trace.known_values import computing, later
 from plimsoll_trace.programs import watch
 from plimsoll_trace.programs.devices.pretended import deep_copy
 from plimsoll_trace.programs.values import PlausibleScalars

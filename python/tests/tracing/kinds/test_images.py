@@ -25,8 +25,8 @@ from tracing import PACKAGE, watching
 from tracing.kinds.traced_program import rows_of
 
 from plimsoll_trace import small_values
-from plimsoll_trace.choices import likely_values
-from plimsoll_trace.choices.chosen import LIKELY_NOTE, NOTE
+from plimsoll_trace.assumed import likely_values
+from plimsoll_trace.assumed.chosen import LIKELY_NOTE, NOTE
 from plimsoll_trace.kernels import cudnn
 from plimsoll_trace.kernels.convolution import Problem
 from plimsoll_trace.programs import values

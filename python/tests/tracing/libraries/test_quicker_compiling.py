@@ -26,8 +26,8 @@ from tracing.kinds.test_crashes import traced
 from tracing.kinds.traced_program import rows_of
 
 from plimsoll_trace.programs.compiling import beside
-from plimsoll_trace.programs.compiling.quicker import compared_once
 from plimsoll_trace.programs.compiling.repeated_work import results_once
+from plimsoll_trace.programs.compiling.skipped_work import compared_once
 
 i, j = sympy.symbols("i j", integer=True, nonnegative=True)
 VALUES = (0, 3, True, sympy.Integer(3), sympy.Integer(-1), sympy.Rational(7, 2), 3.0, i, i + 1, j)

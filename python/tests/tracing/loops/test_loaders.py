@@ -185,7 +185,7 @@ class ReadAhead(unittest.TestCase):
         self.observer = Observer()
         # However busy the machine is, another process is waited for.
         patient = ("_PATIENCE", 120.0)
-        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.Living()), patient):
+        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.WeakTable()), patient):
             patch = mock.patch.object(reading_ahead, name, value)
             patch.start()
             self.addCleanup(patch.stop)

@@ -245,7 +245,7 @@ def _kind(value: Any) -> Any:
 
 
 @contextmanager
-def quicker() -> Iterator[None]:
+def skipping_work() -> Iterator[None]:
     with (
         # Python code of graphs is written when it is called, as `torch.compile` has it, and most are never called.
         _use_lazy_graph_module(True),

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 _Value = TypeVar("_Value")
 
 
-class Living(Generic[_Value]):
+class WeakTable(Generic[_Value]):
     """Something that is known of objects which are not to be held, and not to be compared, as tensors."""
 
     def __init__(self) -> None:

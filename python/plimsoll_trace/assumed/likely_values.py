@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from .. import small_values
-from ..known.computing import compute
-from ..known.later import Computation, Later
+from ..known_values.computing import compute
+from ..known_values.later import Computation, Later
 from ..scalars import SAME
 
 # Values that follow from drawn numbers one by one, as which words of a text are hidden.
