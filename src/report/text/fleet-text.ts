@@ -10,7 +10,7 @@ import type {
 } from '../../fleet/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
-import { isKnown, type Known } from '../../units/known.js';
+import { isKnown } from '../../units/known.js';
 import {
   fleetBytes,
   fleetHeadline,
