@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceView } from '../../jobs/daemon/types.js';
+import { serveText } from '../../report/text/serve-text.js';
 import { GiB } from '../../units/bytes.js';
-import { accessNotes, serveText } from './serve.js';
+import { accessNotes } from './serve.js';
 
 it.each([
   [{ hasToken: true, uid: 1000 }, []],
