@@ -37,7 +37,7 @@ from .workload import Settings, Workload
 # the sum is cast back; there is no dropout; nothing but the adapters learns.
 
 
-def add(workload: Workload, rank: int) -> None:
+def add_adapters(workload: Workload, rank: int) -> None:
     """Replaces the workload's model with one whose adapters learn."""
     try:
         import peft
@@ -196,7 +196,7 @@ def _run(
     if quantized.applies(settings):
         quantized.quantize(workload.model, settings, observer)
     if settings.lora:
-        add(workload, settings.lora)
+        add_adapters(workload, settings.lora)
     parameters = quantized.count(workload.model)
     parameter_bytes = sum(p.numel() * p.element_size() for p in workload.model.parameters())
     if settings.parallel is not None and patches is not None:

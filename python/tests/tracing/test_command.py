@@ -249,7 +249,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        record.add(workload, rank)
+        record.add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -280,7 +280,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            record.add(
+            record.add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 

@@ -223,11 +223,11 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 def first(group: str, which: str, fact: Callable[[str], Fact]) -> Rule | None:
     """The rule of a group that decides; facts are asked for by name."""
-    return next((rule for rule in table_of_rules().get(group, ()) if rule.holds(which, fact)), None)
+    return next((rule for rule in rule_table().get(group, ()) if rule.holds(which, fact)), None)
 
 
 @cache
-def table_of_rules() -> dict[str, list[Rule]]:
+def rule_table() -> dict[str, list[Rule]]:
     """The rules that ship with this package, by group; their file is read at the first use."""
     return read(shipped("rules.json"))
 

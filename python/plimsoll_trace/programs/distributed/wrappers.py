@@ -13,6 +13,7 @@ from typing import Any, Callable
 import torch
 
 from ...sharding import ddp
+from ...sharding import fsdp as sharded
 from ...sharding.streams import DeviceHandle
 from ...sharding.world import unseen_meshes, watch_sizes
 from ...standins.imports import when_imported
@@ -151,8 +152,8 @@ class Wrappers:
             _fully_shard,
         )
 
-        fsdp.label_fsdp2(self._patches, self._observer)
-        fsdp.label_fsdp1(self._patches, self._observer)
+        sharded.label_fsdp2(self._patches, self._observer)
+        sharded.label_fsdp1(self._patches, self._observer)
         self._fully_shard(_fully_shard)
         # A shard, and its gradient, may lie on the host.
         self._kept_on_meta(_fsdp_param.FSDPParam, "_init_sharded_param")

@@ -175,7 +175,7 @@ class Rules(InAFolder):
     def test_the_first_row_decides_whose_conditions_all_hold(self):
         wider = {**RULE, "name": "all", "when": {"images": [None, 9]}, "which": ["grad_input"]}
         with mock.patch.object(
-            models, "table", return_value=self.read(RULE, wider, {**wider, "name": "late"})
+            models, "rule_table", return_value=self.read(RULE, wider, {**wider, "name": "late"})
         ):
             for which, images, name in (
                 ("forward", 1, None),
