@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     # isort: off
     from .asking.estimate import estimate as estimate
     from .asking.plan import fits as fits, plan as plan
-    from .batching.batches import batches as batches
+    from .batching import batches as batches
     from .buffering.pool import pool as pool
     from .buffering.store import buffers as buffers
+    from .data_loading import loader as loader
     from .debugging.debugger import Debugger as Debugger, debugger as debugger
     from .debugging.explain import explain as explain
     from .distributed.spread import spread as spread
     from .failure import Failure as Failure
-    from .feeding.build import loader as loader
     from .leaks.collection import (
         clean_up as clean_up,
         cleaning as cleaning,
         collect_on_pressure as collect_on_pressure,
+        gc_pauses as gc_pauses,
+        schedule_gc as schedule_gc,
         tune_gc as tune_gc,
     )
-    from .leaks.pauses import gc_pauses as gc_pauses
-    from .leaks.schedule import schedule_gc as schedule_gc
     from .leaks.tracker import track_leaks as track_leaks
     from .loading.load import load as load, unload as unload
     from .memory.out_of_memory import recognise as recognise
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     )
     from .optimizing.optimize import optimize as optimize
     from .recovery.recovering import recovering as recovering
-    from .replaying.replay import replay as replay
-    from .saving.checkpointing import checkpointing as checkpointing
+    from .replay_buffer import replay as replay
+    from .saving import checkpointing as checkpointing
     from .sessions.session import session as session
     from .swapping import swap as swap
     from .trainers.one_line import (
@@ -75,9 +75,9 @@ _PLACES = {
     "Failure": "failure",
     "LightningCallback": "trainers.one_line",
     "TrainerCallback": "trainers.one_line",
-    "batches": "batching.batches",
+    "batches": "batching",
     "buffers": "buffering.store",
-    "checkpointing": "saving.checkpointing",
+    "checkpointing": "saving",
     "clean_up": "leaks.collection",
     "cleaning": "leaks.collection",
     "collect_on_pressure": "leaks.collection",
@@ -86,10 +86,10 @@ _PLACES = {
     "estimate_batch_size": "memory.state",
     "explain": "debugging.explain",
     "fits": "asking.plan",
-    "gc_pauses": "leaks.pauses",
+    "gc_pauses": "leaks.collection",
     "least_loaded_device": "memory.state",
     "load": "loading.load",
-    "loader": "feeding.build",
+    "loader": "data_loading",
     "memory_state": "memory.state",
     "optimize": "optimizing.optimize",
     "plan": "asking.plan",
@@ -97,8 +97,8 @@ _PLACES = {
     "prepare": "trainers.one_line",
     "recognise": "memory.out_of_memory",
     "recovering": "recovery.recovering",
-    "replay": "replaying.replay",
-    "schedule_gc": "leaks.schedule",
+    "replay": "replay_buffer",
+    "schedule_gc": "leaks.collection",
     "session": "sessions.session",
     "spread": "distributed.spread",
     "swap": "swapping",

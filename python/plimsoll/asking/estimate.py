@@ -8,6 +8,7 @@ from typing import Any, Callable
 from ..arguments import BadType, BadValue, function, named, one_of, shown, truth, whole
 from .answers import Estimate
 from .command import ask
+from .own_module import check_module, estimate_of_module, is_module
 
 # The names that trainers and other tools have for the same arguments.
 NAMES = {
@@ -33,8 +34,6 @@ NAMES = {
 }
 _COUNTS = ("batch", "seq", "image", "accumulation", "lora", "gpus")
 _WORDS = ("precision", "optimizer", "quantization", "gpu", "method")
-# Of a module that is here the process that has it sets these; the command hands none of them to a script.
-_OF_THE_MODULE = ("seq", "image", "checkpointing", "quantization")
 
 
 @named(NAMES)
@@ -77,13 +76,13 @@ def estimate(
     with no weights in memory: the module itself stays as it is.
     """
     if model is not None and not isinstance(model, str):
-        _check_module(model, batch, parameters, method, hub)
+        check_module(model, batch, parameters, method, hub)
     elif loss is not None:
         raise BadValue("loss is for a module that is here", "leave loss out")
     function("loss", loss)
     given = checked(
         mode,
-        _counted=not _is_module(model),
+        _counted=not is_module(model),
         batch=batch,
         seq=seq,
         image=image,
@@ -105,8 +104,8 @@ def estimate(
     truth("checkpointing", checkpointing)
     # Models are traced with the Python that asks.
     words = ["estimate", f"--mode={mode}", f"--python={sys.executable}"]
-    if _is_module(model):
-        return _of_module(model, loss, {**given, "checkpointing": checkpointing}, words)
+    if is_module(model):
+        return estimate_of_module(model, loss, {**given, "checkpointing": checkpointing}, words)
     words += [f"--{name}={value}" for name, value in given.items()]
     if checkpointing:
         words.append("--checkpointing")
@@ -129,46 +128,3 @@ def checked(mode: str, _counted: bool = True, **given: Any) -> dict[str, Any]:
         if name in found and not isinstance(found[name], str):
             raise BadType(f"{name} must be a word, not {shown(found[name])}", "pass a text")
     return found
-
-
-def _is_module(model: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)
-
-
-def _check_module(model: Any, batch: Any, parameters: Any, method: Any, hub: Any) -> None:
-    if not _is_module(model):
-        fact = f"model must be the name or the folder of a model, or a torch.nn.Module; not {shown(model)}"
-        raise BadType(fact, 'pass "llama-3-8b", a folder with its config.json, or the model itself')
-    for name, value in (("parameters", parameters), ("hub", hub or None)):
-        if value is not None:
-            raise BadValue(f"{name} is for a model that is not here", f"leave {name} out")
-    if method not in (None, "auto", "trace"):
-        fact = f"a module that is here can only be traced; method is {shown(method)}"
-        raise BadValue(fact, "leave method out")
-    counted = isinstance(batch, int) and not isinstance(batch, bool)
-    if counted and hasattr(model, "config") and hasattr(model, "main_input_name"):
-        whole("batch", batch, 1)
-    elif batch is None or counted:
-        fact = f"batch must hold what {type(model).__name__} takes, not {shown(batch)}"
-        raise BadType(fact, "pass a batch as the model takes it: a tensor, a tuple or a dict")
-
-
-def _of_module(model: Any, loss: Any, given: dict[str, Any], words: list[str]) -> Estimate:
-    from plimsoll_trace.options import OPTIMIZERS, PRECISIONS, QUANTIZATIONS
-    from plimsoll_trace.sources.live import Held, arguments_of
-
-    from .living import Answering
-
-    choices = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "quantization": QUANTIZATIONS}
-    for name, known in choices.items():
-        if name in given:
-            one_of(name, given[name], known)
-    batch, precision = given.pop("batch"), given.get("precision")
-    settings = {name: given.pop(name, None) for name in _OF_THE_MODULE}
-    if isinstance(batch, int):
-        settings["batch"] = batch
-    cast = precision is not None and not precision.startswith("amp-")
-    words += [f"--{name}={value}" for name, value in given.items()]
-    with Answering(Held(model, batch, loss, settings, cast)) as here:
-        return Estimate(ask([*words, "--no-cache", *arguments_of(here.path)]))

@@ -83,8 +83,8 @@ def explained(error: BaseException) -> str | None:
 def describe(held: Held) -> str:
     """Cause, holders and the three fixes that save most.
 
-    >>> held = Held(limit=8 << 30, free=1 << 30, reserved=7 << 30, allocated=6 << 30, weights=1 << 30, gradients=1 << 30,
-    ...     states=2 << 30, asked=2 << 30)
+    >>> held = Held(limit=8 << 30, free=1 << 30, reserved=7 << 30, allocated=6 << 30, weights=1 << 30,
+    ...     gradients=1 << 30, states=2 << 30, asked=2 << 30)
     >>> describe(held).splitlines()[0]
     'plimsoll: Memory ran out: 2.0 GiB were asked for; 7.0 GiB of 8.0 GiB were reserved.'
     """
@@ -109,14 +109,11 @@ def describe(held: Held) -> str:
 
 
 def _cause(held: Held) -> str:
-    outside = held.limit - held.reserved
     if held.asked is not None:
         if held.asked <= held.unused:
             return "Fragmentation: the allocator holds enough unused memory, but in pieces."
-        if held.asked <= outside:
-            return (
-                f"Others on the device: {size_words(outside)} are not this process's, and not free."
-            )
+        if held.free < held.asked <= held.free + held.foreign:
+            return f"Other processes hold {size_words(held.foreign)} of the device."
         if held.asked > held.limit // 2:
             return "One tensor is larger than half of the device."
     largest = max(
