@@ -13,7 +13,7 @@ import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
 import { homeFolder, makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/catalogue.js';
+import { publishedName } from '../../model/names/find-model.js';
 import { type Advice, inOrder } from '../../optimize/advice.js';
 import {
   changed,
