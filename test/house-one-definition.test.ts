@@ -4,7 +4,7 @@ import { projectFiles, root } from './support/project-files.js';
 
 const sources = projectFiles().filter(
   (path) =>
-    /^(src|web\/src|web\/snapshot|python\/plimsoll)\/.*\.(ts|tsx|py)$/.test(path) &&
+    /^(src|web\/src|web\/snapshot|python\/plimsoll(_trace)?)\/.*\.(ts|tsx|py)$/.test(path) &&
     !/\.test\.tsx?$/.test(path),
 );
 

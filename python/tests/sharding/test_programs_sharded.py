@@ -12,8 +12,8 @@ from unittest import mock
 import warm
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.programs.distributed import other_libraries, uncounted
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.programs.distributed import other_libraries, uncounted
+from plimsoll_trace.standins.patches import Patches
 from sharding import PACKAGE
 
 WIDTH, RANKS = 256, 4
@@ -111,7 +111,7 @@ class ShardedPrograms(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
             done = warm.run(
                 [*command, "--program", "-m", *launcher, "train.py"],
                 cwd=folder,

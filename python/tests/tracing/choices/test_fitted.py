@@ -11,8 +11,8 @@ from unittest import mock
 
 from tracing import PACKAGE
 
-from plimsoll.tracing.kernels import choices
-from plimsoll.tracing.kernels.fitted import files, forests, rules
+from plimsoll_trace.kernels import choices
+from plimsoll_trace.kernels.fitted import files, forests, rules
 
 sys.path.insert(0, os.path.join(PACKAGE, "tools"))
 import fit_kernels
