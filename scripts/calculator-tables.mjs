@@ -1,4 +1,4 @@
-// Makes web/calculator/tables.json: traced peaks of the classifiers of torchvision, which no formula
+// Makes web/calculator/tables.jsonl: traced peaks of the classifiers of torchvision, which no formula
 // knows, as functions of batch and image. Takes a core for some minutes a model; models that the
 // table has already are left out. Usage: node scripts/calculator-tables.mjs [--again] NAME...
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { estimate } from '../dist/estimate/estimate.js';
 import { warmTracer } from '../dist/estimate/trace/python-trace.js';
 
-const file = new URL('../web/calculator/tables.json', import.meta.url);
+const file = new URL('../web/calculator/tables.jsonl', import.meta.url);
 const card = 'h100';
 const settings = [
   ['train', 'fp32'],
@@ -28,7 +28,8 @@ const given = process.argv.slice(2);
 const again = given.includes('--again');
 const named = given.filter((word) => !word.startsWith('--'));
 const names = named.length > 0 ? named : usual.split(' ');
-const tables = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+const lines = existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+const tables = new Map(lines.map((line) => [JSON.parse(line).name, line]));
 const machine = {
   environment: process.env,
   folder: process.cwd(),
@@ -37,7 +38,7 @@ const machine = {
 const warm = warmTracer(machine, async () => 'unchanged');
 const gpu = findGpu(card);
 
-/** Of one trace: allocated, reserved, and what is held by the parts that follow batch and image. */
+/** Of one trace, in the order that web/calculator/tables.ts reads. */
 async function traced(name, mode, precision, batch, image) {
   const workload = { mode, batch, image, precision, optimizer: 'sgd', checkpointing: false };
   const { peak, breakdown } = await estimate(
@@ -45,20 +46,13 @@ async function traced(name, mode, precision, batch, image) {
     { ...machine, warm },
   );
   const of = (part) => breakdown.find((entry) => entry.part === part)?.bytes ?? 0;
-  return {
-    batch,
-    image,
-    allocatedBytes: peak.allocatedBytes,
-    reservedBytes: peak.reservedBytes,
-    weightsBytes: of('weights'),
-    gradientsBytes: of('gradients'),
-    workspaceBytes: of('workspace'),
-  };
+  const held = [of('weights'), of('gradients'), of('workspace')];
+  return [batch, image, peak.allocatedBytes, peak.reservedBytes, ...held];
 }
 
 for (const name of names) {
-  if (tables[name] !== undefined && !again) continue;
-  const table = {};
+  if (tables.has(name) && !again) continue;
+  const found = {};
   for (const [mode, precision] of settings) {
     const rows = [];
     for (const [batch, image] of points) {
@@ -66,13 +60,11 @@ for (const name of names) {
       if (name.startsWith('vit_') && image !== 224) continue;
       rows.push(await traced(name, mode, precision, batch, image));
     }
-    table[`${mode} ${precision}`] = rows;
+    found[`${mode} ${precision}`] = rows;
     process.stderr.write(`${name} ${mode} ${precision}: ${rows.length} points\n`);
   }
-  tables[name] = table;
-  const sorted = Object.fromEntries(
-    Object.entries(tables).toSorted(([a], [b]) => (a < b ? -1 : 1)),
-  );
-  writeFileSync(file, `${JSON.stringify(sorted)}\n`);
+  tables.set(name, JSON.stringify({ name, points: found }));
+  const sorted = [...tables].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+  writeFileSync(file, `${sorted.join('\n')}\n`);
 }
 warm.close?.();

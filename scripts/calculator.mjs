@@ -28,6 +28,8 @@ addEventListener('fetch', (event) => {
 });
 `;
 
+const kB = (bytes) => `${Math.round(bytes / 1000)} kB`;
+
 /** A program or a text that cannot end the element that it stands in. */
 function inElement(text) {
   return text.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3C`);
@@ -65,7 +67,10 @@ export async function makeCalculator(folder) {
     .replace('<!-- scripts -->', () => scripts);
   mkdirSync(folder, { recursive: true });
   writeFileSync(`${folder}/index.html`, html);
-  writeFileSync(`${folder}/offline.js`, offline(createHash('sha256').update(html).digest('hex').slice(0, 12)));
+  writeFileSync(
+    `${folder}/offline.js`,
+    offline(createHash('sha256').update(html).digest('hex').slice(0, 12)),
+  );
   return {
     bytes: Buffer.byteLength(html),
     gzip: gzipSync(html, { level: 9 }).length,
@@ -76,7 +81,6 @@ export async function makeCalculator(folder) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = resolve(process.argv[2] ?? `${root}build/calculator`);
   const { bytes, gzip, brotli } = await makeCalculator(folder);
-  const kB = (count) => `${Math.round(count / 1000)} kB`;
   process.stdout.write(
     `${folder}/index.html: ${kB(bytes)}, ${kB(gzip)} as gzip, ${kB(brotli)} as brotli. Open it in a browser.\n`,
   );

@@ -59,7 +59,8 @@ export function overGpus(asked: Spread): Estimate {
   const reduceBytes = gathers ? Math.max(layer, rest) * wide : 0;
   const buckets = spread.way === 'ddp' || spread.way === 'zero2' ? gradients : 0;
   const backward = new Map<Part, number>([
-    ...Object.entries(states).map(([part, bytes]) => [part, bytes] as [Part, number]),
+    ['weights', states.weights],
+    ['optimizer', states.optimizer],
     ['gradients', share('gradients', kept.get('gradients') ?? 0)],
     ['activations', share('activations', kept.get('activations') ?? 0)],
     ['temporary', kept.get('temporary') ?? 0],
@@ -77,8 +78,6 @@ export function overGpus(asked: Spread): Estimate {
     ['workspace', kept.get('workspace') ?? 0],
     ['buckets', buckets],
   ]);
-  const sum = (live: ReadonlyMap<Part, number>) =>
-    [...live.values()].reduce((all, one) => all + one, 0);
   const live = sum(backward) >= sum(step) ? backward : step;
   const allocatedBytes = sum(live);
   const reservedBytes = Math.round(
@@ -101,6 +100,10 @@ export function overGpus(asked: Spread): Estimate {
       ...estimate.notes,
     ],
   });
+}
+
+function sum(live: ReadonlyMap<Part, number>): number {
+  return [...live.values()].reduce((all, one) => all + one, 0);
 }
 
 /** Parameters of the largest repeated layer, and of all that lies outside of the layers. */

@@ -318,11 +318,17 @@ function Curve(props: { name: string; points: readonly CurvePoint[]; card: numbe
   const y = (bytes: number) =>
     size.top + (1 - bytes / most) * (size.height - size.top - size.bottom);
   const line = points.map(({ at, deviceBytes }) => `${x(at)},${y(deviceBytes)}`).join(' ');
-  const told = points.map(({ at, deviceBytes }) => `${at}: ${formatBytes(deviceBytes)}`).join('; ');
+  const values = points
+    .map(({ at, deviceBytes }) => `${at}: ${formatBytes(deviceBytes)}`)
+    .join('; ');
   return (
     <figure class="curve">
       <figcaption>{name}</figcaption>
-      <svg viewBox={`0 0 ${size.width} ${size.height}`} role="img" aria-label={`${name}. ${told}`}>
+      <svg
+        viewBox={`0 0 ${size.width} ${size.height}`}
+        role="img"
+        aria-label={`${name}. ${values}`}
+      >
         <line class="card-line" x1={0} x2={size.width} y1={y(card)} y2={y(card)} />
         <text class="card-words" x={0} y={y(card) - 5}>
           {formatBytes(card)}
@@ -376,11 +382,11 @@ function Cards({ found: { cards, estimate } }: { found: CalculatorAnswer }) {
 }
 
 function Command({ draft, command }: { draft: CalculatorDraft; command: string }) {
-  const [told, setTold] = useState('');
+  const [status, setStatus] = useState('');
   const copy = (text: string, what: string) => {
     navigator.clipboard.writeText(text).then(
-      () => setTold(`${what} is copied.`),
-      () => setTold('The browser does not allow copying here.'),
+      () => setStatus(`${what} is copied.`),
+      () => setStatus('The browser does not allow copying here.'),
     );
   };
   return (
@@ -401,7 +407,7 @@ function Command({ draft, command }: { draft: CalculatorDraft; command: string }
           Copy a link to this question
         </button>
         <span class="soft" role="status">
-          {told}
+          {status}
         </span>
       </p>
     </section>

@@ -96,10 +96,8 @@ export function commandOf(draft: CalculatorDraft): string {
   const model = draft.config.trim() === '' ? draft.model.trim() : 'config.json';
   const mode = draft.mode === 'train' ? [] : ['--mode', draft.mode];
   const parallel = !one && ofMode.includes('parallel') && draft.parallel === '';
-  return shellWords([
-    ...['plimsoll', 'estimate', model, ...mode, ...words],
-    ...(parallel ? ['--parallel', 'ddp'] : []),
-  ]);
+  const spread = parallel ? ['--parallel', 'ddp'] : [];
+  return shellWords(['plimsoll', 'estimate', model, ...mode, ...words, ...spread]);
 }
 
 const optionNames: Partial<Record<CalculatorField, string>> = {

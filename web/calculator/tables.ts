@@ -17,6 +17,43 @@ export interface TracedPoint {
 /** By name of the model, then by mode and precision: `train fp32`. */
 export type Tables = Readonly<Record<string, Readonly<Record<string, readonly TracedPoint[]>>>>;
 
+/**
+ * The tables from their text: a model a line, and of each point its sizes in the order of `TracedPoint`.
+ *
+ * @example
+ * parseTables(text)['resnet50']?.['train fp32']?.length; // 4
+ */
+export function parseTables(text: string): Tables {
+  const lines = text.split('\n').filter((line) => line !== '');
+  return Object.fromEntries(
+    lines.map((line) => {
+      const { name, points }: TableLine = JSON.parse(line);
+      const settings = Object.entries(points).map(
+        ([setting, rows]) => [setting, rows.map(pointOf)] as const,
+      );
+      return [name, Object.fromEntries(settings)] as const;
+    }),
+  );
+}
+
+interface TableLine {
+  readonly name: string;
+  readonly points: Readonly<Record<string, readonly (readonly number[])[]>>;
+}
+
+function pointOf(sizes: readonly number[]): TracedPoint {
+  const at = (index: number) => sizes[index] ?? 0;
+  return {
+    batch: at(0),
+    image: at(1),
+    allocatedBytes: at(2),
+    reservedBytes: at(3),
+    weightsBytes: at(4),
+    gradientsBytes: at(5),
+    workspaceBytes: at(6),
+  };
+}
+
 /** Bytes that an optimizer keeps for each byte of 32-bit weights. */
 const stateShares: Partial<Record<Optimizer, number>> = {
   sgd: 0,

@@ -14,8 +14,8 @@ import {
   curvePoint,
 } from './answer.js';
 import type { CalculatorDraft } from './question.js';
-import type { Tables } from './tables.js';
-import allTables from './tables.json';
+import { parseTables } from './tables.js';
+import tablesText from './tables.jsonl';
 
 export interface CalculatorQuestion {
   readonly id: number;
@@ -33,16 +33,15 @@ export type CalculatorReply =
   | { readonly id: number; readonly refusal: Pick<Failure, 'code' | 'fact' | 'next'> }
   | { readonly id: number; readonly along: Along; readonly point: CurvePoint };
 
-/** Read as what the script of the tables writes. */
-const tables: Tables = allTables;
+const tables = parseTables(tablesText);
 const known = { catalogue: new Catalogue(parseCatalogue(modelsText)), tables };
 let newest = 0;
 
-function tell(message: CalculatorReply): void {
+function send(message: CalculatorReply): void {
   postMessage(message);
 }
 
-tell({
+send({
   names: [
     ...known.catalogue.models.map(({ name }) => name),
     ...Object.keys(tables).map((name) => `torchvision:${name}`),
@@ -60,17 +59,17 @@ async function reply({ id, draft, file }: CalculatorQuestion): Promise<void> {
     const weights = file === undefined ? undefined : await weightsIn(file);
     const asked: Asked = { draft, weights };
     const found = answer(asked, known);
-    tell({ id, answer: found });
+    send({ id, answer: found });
     const { workload } = found;
     if (workload === undefined) return;
     for (const { along, at } of curveOf(workload)) {
       await turn();
       if (id !== newest) return;
-      tell({ id, along, point: curvePoint(asked, known, workload, along, at) });
+      send({ id, along, point: curvePoint(asked, known, workload, along, at) });
     }
   } catch (error) {
     if (id !== newest) return;
-    tell({ id, refusal: refusalOf(error) });
+    send({ id, refusal: refusalOf(error) });
   }
 }
 
