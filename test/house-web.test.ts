@@ -28,7 +28,10 @@ const testOnly = /\.test\.tsx?$|-for-tests\.ts$/;
 
 const sources = new Map(
   projectFiles()
-    .filter((path) => /^(web\/(src|snapshot|calculator)|src)\/.*\.tsx?$/.test(path) && !testOnly.test(path))
+    .filter(
+      (path) =>
+        /^(web\/(src|snapshot|calculator)|src)\/.*\.tsx?$/.test(path) && !testOnly.test(path),
+    )
     .map((path) => [path, readFileSync(root + path, 'utf8')]),
 );
 /** What a page needs when it runs: types are gone by then. */
