@@ -18,7 +18,7 @@ from tracing import PACKAGE, watching
 from tracing.test_models import CONFIG, settings
 
 from plimsoll.failure import Failure
-from plimsoll_trace import adapters
+from plimsoll_trace import record
 from plimsoll_trace.__main__ import main
 from plimsoll_trace.gpu import H200
 from plimsoll_trace.ledger import Ledger
@@ -249,7 +249,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        adapters.add(workload, rank)
+        record.add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -280,7 +280,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            adapters.add(
+            record.add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 
