@@ -64,6 +64,9 @@ class Watch:
         self._seen: dict[int, Seen] = {}
         self._marks: list[tuple[Seen, Any, Any]] = []
         self._names: dict[int, str] = {}
+        # Once blocks are known, only these are timed.
+        self._timed: dict[int, Seen] | None = None
+        self._open: list[tuple[Seen, Any]] = []
         self.tops: list[Seen] = []
         self.fixed: set[int] = set()
 
@@ -73,6 +76,10 @@ class Watch:
                 modules.register_module_forward_pre_hook(self._enter),
                 modules.register_module_forward_hook(self._leave, with_kwargs=True),
             ]
+
+    def only_times(self, blocks: list[Seen]) -> None:
+        self._timed = {id(module): seen for seen in blocks for module in [seen.module()] if module}
+        self._calls, self._ended, self._marks = [], [], []
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -102,7 +109,7 @@ class Watch:
 
     def step_ended(self) -> None:
         """Calls that ended by an error are over."""
-        self._calls = []
+        self._calls, self._open = [], []
 
     def read_times(self) -> None:
         """Of all calls since the last time; the card has settled."""
@@ -115,6 +122,11 @@ class Watch:
         self._marks = []
 
     def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
+        if self._timed is not None:
+            timed = self._timed.get(id(module))
+            if timed is not None and torch.is_grad_enabled() and not self._is_again():
+                self._open.append((timed, self._card.timed_mark()))
+            return
         if not torch.is_grad_enabled() or torch.jit.is_tracing() or self._is_again():
             return
         if not self._calls:
@@ -135,6 +147,13 @@ class Watch:
         self._calls.append(call)
 
     def _leave(self, module: torch.nn.Module, inputs: Any, named: Any, output: Any) -> None:
+        if self._timed is not None:
+            while self._open and id(module) in self._timed and not self._is_again():
+                timed, start = self._open.pop()
+                if timed.module() is module:
+                    self._marks.append((timed, start, self._card.timed_mark()))
+                    break
+            return
         if self._is_again() or not any(call.seen.module() is module for call in self._calls):
             return
         while True:

@@ -65,6 +65,12 @@ class Measuring:
         self._card.forget_peak()
         self._held = self._card.held()
 
+    def computed_again(self) -> None:
+        """What a block holds while it is computed again is known; it is nothing that only a moment needs."""
+        if not self.is_over:
+            self._card.forget_peak()
+            self._held = self._card.held()
+
     def forward_begins(self) -> None:
         if self.is_over:
             return
@@ -73,16 +79,16 @@ class Measuring:
             self._end_turn()
         if self._start is None:
             self._start = self._card.timed_mark()
-        if not self.is_over:
+        if self.turns == 0:
             self._watch.forward_begins()
 
     def backward_begins(self, state_bytes: int) -> None:
-        if self.is_over:
+        if self.turns > 0:
             return
         self._watch.backward_begins()
         self._store.fixed |= self._watch.fixed
         graph = self._store.saved_bytes
-        if graph > self.graph_bytes and not self._recompute.is_on:
+        if graph > self.graph_bytes:
             self.graph_bytes = graph
             self._fixed = self._card.held() - self._store.here_bytes
             self._states = state_bytes
@@ -106,6 +112,9 @@ class Measuring:
         self._recompute.marks = []
         self._watch.read_times()
         self.turns += 1
+        if self.turns == 1:
+            self._store.watcher = None
+            self._watch.only_times([seen for seen, _, _ in self._graph])
         if self.turns == TURNS - 1:
             self.temporary_bytes = 0
         if self.is_over:

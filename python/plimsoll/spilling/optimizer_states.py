@@ -38,6 +38,21 @@ class OptimizerStates:
         """Of one optimizer, here or away."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self._states(optimizer))
 
+    def step_in_order(self, optimizer: Any, room: float) -> None:
+        """One weight after another where copies of all of them at once would pass the room."""
+        weights = 0
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None and self._card.has(weight):
+                    weights += weight.numel() * weight.element_size()
+        # States that the first step makes, and one copy of all weights for a moment.
+        needed = weights * (1 if optimizer.state else 3)
+        if needed <= room or needed < LEAST_BYTES:
+            return
+        for group in optimizer.param_groups:
+            if "foreach" in group and group["foreach"] is None and not group.get("fused"):
+                group["foreach"] = False
+
     def _states(self, optimizer: Any) -> list[torch.Tensor]:
         return [
             value

@@ -36,6 +36,8 @@ MOST_HEADROOM = 0.45
 # A loss is computed in parts where this many copies of the logits, in four bytes each, would pass this share.
 LOSS_FROM = 0.8
 LOSS_COPIES = 4
+# While turns are measured, blocks up to this share of the limit are computed again.
+LARGEST_TRIED = 1 / 8
 # A graph that is larger than planned by this factor is measured again, this often at the most.
 GROWN = 1.15
 MOST_MEASURED = 8
@@ -78,6 +80,7 @@ class Spilling:
         self.loss = LossInParts(self._is_loss_large)
         self.measuring: Measuring
         self.store.asked = self._asked
+        self.recompute.ended = lambda: self.measuring.computed_again()
         self.store.forward_begins = lambda: self.measuring.forward_begins()
         self.store.backward_begins = self._backward_begins
         self._thread = threading.get_ident()
@@ -186,6 +189,8 @@ class Spilling:
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         self._state_bytes[id(optimizer)] = self.states.held_bytes(optimizer)
         self._asked()
+        held = self.store.card.held()
+        self.states.step_in_order(optimizer, self.store.limit * (1 - LOST) - held)
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         if threading.get_ident() != self._thread:
@@ -264,8 +269,10 @@ class Spilling:
             return
         states = self._all_states()
         if not self.measuring.is_over:
-            # All of them are computed again, so that no time is waited for a copy.
-            names = tuple(block.name for _, block in self.measuring.blocks())
+            # As many as can be are computed again, so that no time is waited for a copy.
+            most = self.store.limit * LARGEST_TRIED
+            blocks = [block for _, block in self.measuring.blocks() if block.bytes <= most]
+            names = tuple(block.name for block in blocks)
             self._apply(Plan(True, 0.0, 0, names))
             return
         if self._bus is None:

@@ -29,6 +29,7 @@ class Recompute:
         self.is_running = False
         # While turns are measured: the begin and the end of each time.
         self.marks: list[tuple[Any, Any]] | None = None
+        self.ended: Callable[[], None] = lambda: None
 
     def choose(self, blocks: list[tuple[torch.nn.Module, int, float]]) -> None:
         """Each with the bytes that it holds while it is computed again, and the seconds that this takes."""
@@ -132,8 +133,7 @@ class _Again:
             self._all.is_running = False
             if start is not None and self._all.marks is not None:
                 self._all.marks.append((start, card.timed_mark()))
-                # What it holds now is known; only more than that is needed for a moment.
-                self._store.look()
+            self._all.ended()
             for norm, buffers in norms:
                 norm._buffers.update(buffers)
             self._set_random(now)

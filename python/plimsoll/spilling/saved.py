@@ -242,9 +242,12 @@ class SavedStore:
             self._count(-entry.bytes)
         if entry.room is not None:
             self.spilled -= entry.bytes
+        # Its memory is free now: the program's stream, and the allocator that follows it, must not use it, or give it
+        # back, before the copies have ended.
         if entry.mark_back is not None:
-            # Its memory is free now: the program's stream must not use it before the copy ended.
             self._arrived(entry)
+        if entry.mark_out is not None:
+            self.card.wait(entry.mark_out)
 
     def _arrived(self, entry: Entry) -> None:
         self.card.wait(entry.mark_back)
@@ -336,7 +339,9 @@ class SavedStore:
         if is_late:
             self._late += entry.bytes
             self.most_late = max(self.most_late, self._late)
-        self.card.wait(entry.mark_out)
+        if entry.mark_out is not None:
+            self.card.wait(entry.mark_out)
+            entry.mark_out = None
         entry.flat = None
         for one in entry.saved:
             saved = one()

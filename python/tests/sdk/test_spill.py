@@ -605,6 +605,18 @@ class Programs(unittest.TestCase):
             plain(model, optimizer, 2)
         self.assertGreater(spilling.states.bytes_back, 0)
 
+    def test_an_optimizer_takes_one_weight_after_another_where_memory_is_short(self):
+        torch.manual_seed(0)
+        model = Layers()
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        with self.spilling(GIB) as spilling:
+            plain(model, optimizer, 0)
+            self.assertIsNone(optimizer.param_groups[0]["foreach"])
+            for weight in model.parameters():
+                weight.grad = torch.ones_like(weight)
+            spilling.states.step_in_order(optimizer, 1000)
+            self.assertIs(optimizer.param_groups[0]["foreach"], False)
+
     def test_a_child_of_a_fork_has_none_of_it(self):
         with self.spilling(30_000):
             train(Layers, steps=2)

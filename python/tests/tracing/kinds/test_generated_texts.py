@@ -9,8 +9,8 @@ import transformers
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import watched
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.programs.observer import NOTE, Texts
+from plimsoll_trace import small_values
+from plimsoll_trace.programs.observer import NOTE, Texts
 
 SAMPLED = """
 import torch
@@ -42,7 +42,7 @@ with torch.device("cuda"):
 """
 COMPARED = """
 import torch
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 from transformers import LlamaConfig, LlamaForCausalLM
 
 asked, alike = [], tokens._Token.alike
@@ -125,7 +125,7 @@ assert (torch.full((3,), 2, device="cuda") == 2).all()
 LONG = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 
 tokens._RUN_FIRST = TOKENS
 config = LlamaConfig(
@@ -178,7 +178,7 @@ torch.empty(len(runs)""",
 AHEAD = """
 import torch
 from transformers import ProphetNetConfig, ProphetNetForConditionalGeneration
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 
 tokens._RUN_FIRST = TOKENS
 config = ProphetNetConfig(
@@ -375,7 +375,7 @@ class Layerdrop(unittest.TestCase):
             with self.subTest(name):
                 observer, layers = run(name, SURELY, training=True)
                 self.assertEqual(layers, LAYERDROP_LAYERS)
-                self.assertTrue(observer.skips_layers)
+                self.assertTrue(observer.facts.skips_layers)
                 self.assertTrue(any("layerdrop" in note for note in observer.notes))
 
     def test_nothing_is_told_where_none_is_left_out(self):
@@ -383,7 +383,7 @@ class Layerdrop(unittest.TestCase):
             with self.subTest(chance=chance, training=training):
                 observer, layers = run(name, chance, training)
                 self.assertEqual(layers, LAYERDROP_LAYERS)
-                self.assertFalse(observer.skips_layers)
+                self.assertFalse(observer.facts.skips_layers)
                 self.assertEqual(observer.notes, set())
 
     def test_other_single_numbers_are_drawn(self):
@@ -392,7 +392,7 @@ class Layerdrop(unittest.TestCase):
         torch.manual_seed(3)
         with watched() as observer:
             self.assertEqual(torch.rand([]), expected)
-        self.assertFalse(observer.skips_layers)
+        self.assertFalse(observer.facts.skips_layers)
 
     def test_a_program_leaves_out_what_its_own_seed_says(self):
         end = rows_of(self, PROGRAM)[-1]
