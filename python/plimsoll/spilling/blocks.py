@@ -50,7 +50,7 @@ class _Call:
 
 
 class Watch:
-    """Hooks of all modules while a step is measured. `saved` is told of each storage that autograd saves."""
+    """Hooks of all modules while a step is measured. `saved` hears of each storage that autograd saves."""
 
     def __init__(
         self, card: Card, knows: Callable[[int], bool], is_again: Callable[[], bool]

@@ -165,7 +165,7 @@ def working_bytes(blocks: tuple[Block, ...], chosen: list[Block]) -> int:
 
 
 def least_bytes(measured: Measured) -> int:
-    """The smaller of two: all spilled, or all blocks computed again and the rest spilled, as far as the host has room."""
+    """The smaller of two: all spilled, or all blocks computed again and the rest spilled where the host has room."""
     largest = max((block.bytes for block in measured.blocks), default=0)
     saved = sum(block.bytes for block in measured.blocks) + measured.other_bytes
     temporary = measured.temporary_bytes - measured.loss_bytes

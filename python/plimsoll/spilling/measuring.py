@@ -17,7 +17,7 @@ from .saved import SavedStore
 # and what is needed for a moment.
 TURNS = 3
 # Forwards in one step of the optimizer after which each of them is a turn: gradients accumulate.
-MOST_IN_A_STEP = 3
+MAX_FORWARDS = 3
 
 
 class Measuring:
@@ -37,6 +37,8 @@ class Measuring:
         # The peak of all turns.
         self.highest = 0
         self._held: int | None = None
+        # In one step, at the most.
+        self.forwards = 0
         self._forwards = 0
         self._start: Any = None
         recompute.marks = []
@@ -75,7 +77,8 @@ class Measuring:
         if self.is_over:
             return
         self._forwards += 1
-        if self._forwards > MOST_IN_A_STEP:
+        self.forwards = max(self.forwards, self._forwards)
+        if self._forwards > MAX_FORWARDS:
             self._end_turn()
         if self._start is None:
             self._start = self._card.timed_mark()

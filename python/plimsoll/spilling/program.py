@@ -17,7 +17,7 @@ from .decide import Measured, Plan, decide
 from .hooks import DefaultHooks
 from .host_pool import HostPool
 from .loss import LossInParts
-from .measuring import Measuring
+from .measuring import MAX_FORWARDS, Measuring
 from .optimizer_states import OptimizerStates
 from .recompute import Recompute
 from .saved import SavedStore
@@ -32,7 +32,7 @@ FIRST_HEADROOM = 0.4
 LOST = 0.05
 # What is kept free grows by this share of the limit where the allocator had to give back its cache.
 MORE_HEADROOM = 0.03
-MOST_HEADROOM = 0.45
+MAX_HEADROOM = 0.45
 # A loss is computed in parts where this many copies of the logits, in four bytes each, would pass this share.
 LOSS_FROM = 0.8
 LOSS_COPIES = 4
@@ -40,10 +40,15 @@ LOSS_COPIES = 4
 LARGEST_TRIED = 1 / 8
 # A graph that is larger than planned by this factor is measured again, this often at the most.
 GROWN = 1.15
-MOST_MEASURED = 8
+MAX_MEASURED = 8
 # More than this share of the limit was spilled late: the plan makes room for it.
 LATE = 0.01
-MOST_CORRECTED = 8
+MAX_CORRECTED = 2
+# A step that was this much shorter than planned, what was computed again left out: times were measured with waiting.
+SHORTER = 0.95
+MAX_SHORTENED = 8
+# Of a step, at the most: what all blocks take in the forward.
+FORWARD_OF_BLOCKS = 0.35
 # Steps between two looks at a program that needs nothing.
 IDLE_STEPS = 4
 
@@ -51,7 +56,7 @@ IDLE_STEPS = 4
 class Spilling:
     """Keeps one card within its limit; begins in the thread that trains.
 
-    `ask` gives a supervisor's plan, or None where there is none in time; `tell` hears the figures; `cap` limits the
+    `ask` gives a supervisor's plan, or None where there is none in time; `send` gets the figures; `cap` limits the
     allocator.
     """
 
@@ -63,14 +68,14 @@ class Spilling:
         mode: str = "auto",
         headroom: int = 0,
         ask: Callable[[Measured, int], Plan | None] = lambda *_: None,
-        tell: Callable[[dict[str, Any]], None] = lambda _: None,
+        send: Callable[[dict[str, Any]], None] = lambda _: None,
         cap: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.card, self.mode = card, mode
         self.plan: Plan | None = None
         self.measured: Measured | None = None
         self.aside: str | None = None
-        self._ask, self._tell, self._cap = ask, tell, cap
+        self._ask, self._send, self._cap = ask, send, cap
         self._stated_headroom = headroom
         self.pool = HostPool(host_bytes, card.pins)
         self.store = SavedStore(card, self.pool, limit, 0)
@@ -87,8 +92,11 @@ class Spilling:
         self._wanted: tuple[int, Callable[[int, int], None]] | None = None
         self._bus: tuple[float, float] | None = None
         self._times_measured = 0
+        # Not so where gradients accumulate over many forwards.
+        self._step_is_turn = True
         self._has_grown = False
         self._corrected = 0
+        self._shortened = 0
         self._late = 0
         self._idle_steps = 0
         self._retries = card.retries()
@@ -150,7 +158,7 @@ class Spilling:
     def _first_headroom(self) -> int:
         limit = self.store.limit
         return min(
-            int(limit * MOST_HEADROOM),
+            int(limit * MAX_HEADROOM),
             max(int(limit * FIRST_HEADROOM), self._stated_headroom + int(limit * LOST)),
         )
 
@@ -220,7 +228,7 @@ class Spilling:
             self._look_again()
         if self.hooks.is_on:
             self._count_stalls()
-            self._tell(self.figures())
+            self._send(self.figures())
 
     def _look_again(self) -> None:
         """After a step that was not measured."""
@@ -236,14 +244,14 @@ class Spilling:
         retries = self.card.retries()
         if retries > self._retries:
             more = self.store.headroom + int(MORE_HEADROOM * self.store.limit)
-            self.store.headroom = min(more, int(MOST_HEADROOM * self.store.limit))
+            self.store.headroom = min(more, int(MAX_HEADROOM * self.store.limit))
         self._retries = retries
-        late, self.store.most_late = self.store.most_late, 0
-        if late > LATE * self.store.limit and self._corrected < MOST_CORRECTED and self.measured:
+        late, self.store.max_late = self.store.max_late, 0
+        if late > LATE * self.store.limit and self._corrected < MAX_CORRECTED and self.measured:
             self._corrected += 1
             self._late += late
             self._apply(decide(self._corrected_measure(self.measured), self.store.limit))
-        if self._has_grown and self._times_measured < MOST_MEASURED:
+        if self._has_grown and self._times_measured < MAX_MEASURED:
             self._measure()
 
     def _count_stalls(self) -> None:
@@ -254,7 +262,17 @@ class Spilling:
         if self.measured is not None and self.card.is_done(second):
             seconds = self.card.seconds_between(first, second) - (after - before)
             self._stalls += max(0.0, seconds - self.measured.step_seconds)
+            if self.measuring.is_over and self._step_is_turn and self._shortened < MAX_SHORTENED:
+                self._shorten(seconds)
         self._step_marks.pop(0)
+
+    def _shorten(self, seconds: float) -> None:
+        """The step of the program alone takes no longer than this."""
+        if self.measured is None or not 0 < seconds < SHORTER * self.measured.step_seconds:
+            return
+        self._shortened += 1
+        self.measured = _plausible(replace(self.measured, step_seconds=seconds))
+        self._apply(decide(self._corrected_measure(self.measured), self.store.limit))
 
     # What is decided.
 
@@ -274,21 +292,29 @@ class Spilling:
             blocks = [block for _, block in self.measuring.blocks() if block.bytes <= most]
             names = tuple(block.name for block in blocks)
             self._apply(Plan(True, 0.0, 0, names))
+            if self.measuring.temporary_bytes > 0:
+                self._make_headroom(self.measuring.temporary_bytes)
             return
         if self._bus is None:
             self._bus = bus_speed(self.card)
-        self.measured = self.measuring.result(states, self._bus, self.pool.most)
+        self._step_is_turn = self.measuring.forwards <= MAX_FORWARDS
+        self._shortened = 0
+        self.measured = _plausible(self.measuring.result(states, self._bus, self.pool.most))
         self._decide()
 
     def _decide(self) -> None:
         if self.measured is None:
             return
         limit = self.store.limit
-        headroom = self.measured.temporary_bytes + int(limit * LOST)
-        self.store.headroom = min(int(limit * MOST_HEADROOM), max(headroom, self._stated_headroom))
-        self.store.most_late = 0
+        self._make_headroom(self.measured.temporary_bytes)
+        self.store.max_late = 0
         measured = self._corrected_measure(self.measured)
         self._apply(self._ask(measured, limit) or decide(measured, limit))
+
+    def _make_headroom(self, temporary: int) -> None:
+        limit = self.store.limit
+        headroom = max(temporary + int(limit * LOST), self._stated_headroom)
+        self.store.headroom = min(int(limit * MAX_HEADROOM), headroom)
 
     def _corrected_measure(self, measured: Measured) -> Measured:
         """With room for what was spilled late all the same."""
@@ -332,6 +358,16 @@ class Spilling:
             self.hooks.on()
         self._decide()
         answer(limit, self.card.held())
+
+
+def _plausible(measured: Measured) -> Measured:
+    """Times of blocks hold waiting, too, where copies ran beside them."""
+    taken = sum(block.seconds for block in measured.blocks)
+    most = FORWARD_OF_BLOCKS * measured.step_seconds
+    if taken <= most:
+        return measured
+    blocks = tuple(replace(b, seconds=b.seconds * most / taken) for b in measured.blocks)
+    return replace(measured, blocks=blocks)
 
 
 def _calls(seen: Seen) -> int:

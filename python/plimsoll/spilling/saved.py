@@ -118,7 +118,7 @@ class SavedStore:
         self._beside = 0
         # Spilled beyond the quota, late: since the last forward, and the most of any.
         self._late = 0
-        self.most_late = 0
+        self.max_late = 0
         self._ahead = 0
         self._used: Entry | None = None
         self._lock = threading.RLock()
@@ -338,7 +338,7 @@ class SavedStore:
             return False
         if is_late:
             self._late += entry.bytes
-            self.most_late = max(self.most_late, self._late)
+            self.max_late = max(self.max_late, self._late)
         if entry.mark_out is not None:
             self.card.wait(entry.mark_out)
             entry.mark_out = None

@@ -18,11 +18,11 @@ from ..memory.host import stated_limit
 log = logging.getLogger("plimsoll")
 
 # Figures go to the supervisor once a second at the most.
-TOLD_EVERY_SECONDS = 1.0
+SENT_EVERY_SECONDS = 1.0
 
 _current: Any = None
 _ids = itertools.count(1)
-_told = 0.0
+_sent = 0.0
 
 
 class Handle:
@@ -153,7 +153,7 @@ def _begin(index: int | None, limit: int, mode: str) -> Any:
         mode,
         int(stated) if stated.isdigit() else 0,
         _ask,
-        _tell,
+        _send,
         _cap,
     )
     _current = spilling
@@ -178,12 +178,12 @@ def _ask(measured: Any, limit: int) -> Any:
         return None
 
 
-def _tell(figures: dict[str, Any]) -> None:
-    global _told
+def _send(figures: dict[str, Any]) -> None:
+    global _sent
     now = time.monotonic()
     bridge = connection.current()
-    if bridge is not None and now - _told >= TOLD_EVERY_SECONDS:
-        _told = now
+    if bridge is not None and now - _sent >= SENT_EVERY_SECONDS:
+        _sent = now
         bridge.send({"type": "spill", **figures})
 
 
