@@ -15,14 +15,14 @@ import warm
 
 from tracing import PACKAGE
 
-from plimsoll.tracing import ledger as ledgers
-from plimsoll.tracing.observer import Observer
-from plimsoll.tracing.programs.loops import syntax
-from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
-from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
-from plimsoll.tracing.programs.loops.rewritten import Counter, Turns, is_the_programs
-from plimsoll.tracing.programs.watch import Finished
-from plimsoll.tracing.programs.watch import Watch as RealWatch
+from plimsoll_trace import ledger as ledgers
+from plimsoll_trace.observer import Observer
+from plimsoll_trace.programs.loops import syntax
+from plimsoll_trace.programs.loops.batch_loops import BatchLoop
+from plimsoll_trace.programs.loops.patience import Items, Patience, Running
+from plimsoll_trace.programs.loops.rewritten import Counter, Turns, is_the_programs
+from plimsoll_trace.programs.watch import Finished
+from plimsoll_trace.programs.watch import Watch as RealWatch
 
 TRAINING = """
 import torch
@@ -510,7 +510,7 @@ class Loops(unittest.TestCase):
         with open(os.path.join(folder.name, "train.py"), "w", encoding="utf-8") as file:
             file.write(text)
         output = os.path.join(folder.name, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", "train.py"],
             cwd=folder.name,
