@@ -1,4 +1,4 @@
-import type { JournalEntry, StartedEntry } from '../run/store/journal-entry.js';
+import type { JournalEntry, LimitedEntry, StartedEntry } from '../run/store/journal-entry.js';
 import type { RunPlan } from '../run/store/run-plan.js';
 import type { ClimbedRung, ProgressPoint } from '../run/types.js';
 
@@ -12,6 +12,8 @@ export type RunOrder = Omit<RunPlan, 'bridge'> & {
 export type RunNews =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
+  /** Another limit was asked for; this one is in force since. */
+  | LimitedEntry
   /** It was asked to end. */
   | { readonly type: 'stopped'; readonly signal: string }
   | Extract<JournalEntry, { type: 'ended' }>

@@ -1,4 +1,4 @@
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/types.js';
@@ -108,6 +108,49 @@ describe('a program that speaks to its supervisor', () => {
     expect(first?.rungs.at(-1)?.rung).toBe('restart-from-checkpoint');
     expect([second?.exitCode, more.length]).toEqual([0, 0]);
     expect(await attemptsAfter('0')).toHaveLength(1);
+  });
+
+  it('is a plain loop, started again with spilling and with its batch as it was', async () => {
+    writeFileSync(
+      join(command.folder(), 'plain.mjs'),
+      `import { createConnection } from 'node:net';
+       const { PLIMSOLL_SPILL: mode, PLIMSOLL_SPILL_HEADROOM_BYTES: room, PLIMSOLL_BRIDGE } = process.env;
+       const line = createConnection(PLIMSOLL_BRIDGE);
+       const say = (message) => line.write(JSON.stringify(message) + '\\n');
+       say({ type: 'hello', rank: 0, world: 1, torch: '2.11', hooks: [], device: 'cuda:0', spill: true });
+       if (mode === 'always' && room === '4096') {
+         say({ type: 'spill', bytesOut: 100, bytesBack: 90, recomputedSeconds: 1.5, stallSeconds: 0.25, active: true, aside: null });
+         say({ type: 'bye' });
+         line.end();
+       } else {
+         say({ type: 'oom', id: 1, kind: 'cuda', message: mode, askedBytes: 4096, microbatch: 1, batch: 1 });
+         line.once('data', () => process.exit(1));
+       }`,
+    );
+    const plain = ['--', process.execPath, 'plain.mjs', '16'];
+    const { report: found } = await report(['--report', 'run.html', ...plain]);
+    const [first, second] = found.attempts;
+    expect(first?.outOfMemory?.message).toBe('auto');
+    expect(first?.rungs.at(-1)).toMatchObject({
+      rung: 'spill',
+      why: expect.stringContaining('4.0 KiB'),
+    });
+    expect(second?.spill).toEqual({
+      bytesOut: 100,
+      bytesBack: 90,
+      recomputedSeconds: 1.5,
+      stallSeconds: 0.25,
+    });
+    expect([second?.command.at(-1), found.outcome]).toEqual(['16', 'succeeded']);
+    const page = readFileSync(join(command.folder(), 'run.html'), 'utf8');
+    expect(page).toContain('Memory gave way');
+    // Without leave to spill there is nothing that it could be told.
+    const { report: without } = await report(['--spill', 'off', ...plain]);
+    expect(without).toMatchObject({
+      outcome: 'failed',
+      attempts: [{ rungs: [{ rung: 'give-back-cache' }] }],
+    });
+    expect(without.attempts[0]?.outOfMemory?.message).toBe('off');
   });
 
   it('has the snapshot that it left explained', async () => {

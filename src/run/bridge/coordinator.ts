@@ -12,6 +12,7 @@ import {
   type ToSdk,
 } from './messages.js';
 import { Party, type Peer } from './party.js';
+import { Spilling } from './spilling.js';
 
 /** A rank asks about the round it is in; decisions of older ones are forgotten. */
 const keptDecisions = 16;
@@ -35,10 +36,16 @@ export class Coordinator {
   #measured: readonly MeasuredSize[] = [];
   /** Also of processes that have left. */
   readonly #buffers = new Map<Peer, BufferFigures>();
+  readonly #spilling: Spilling;
 
-  constructor(clock: Clock, events: GroupEvents) {
+  constructor(
+    clock: Clock,
+    events: GroupEvents,
+    spilling = new Spilling(undefined, () => undefined),
+  ) {
     this.#clock = clock;
     this.#events = events;
+    this.#spilling = spilling;
   }
 
   /** The most that any of its processes held. */
@@ -81,6 +88,7 @@ export class Coordinator {
   take(peer: Peer, message: FromSdk): void {
     if (message.type === 'hello') {
       this.#join(peer, message);
+      this.#spilling.join(peer, message);
       return;
     }
     const party = this.#parties.get(peer);
@@ -130,6 +138,12 @@ export class Coordinator {
       case 'climbed':
         this.#events.onRung(message.rung, message.why, message.secondsAgo);
         break;
+      case 'spill':
+        this.#spilling.figuresOf(peer, message);
+        break;
+      case 'limit-set':
+        this.#spilling.limitSet(peer, message);
+        break;
       case 'bye':
         this.leave(peer);
         break;
@@ -141,6 +155,7 @@ export class Coordinator {
     if (party === undefined) return;
     this.#parties.delete(peer);
     party.leave(peer);
+    this.#spilling.leave(peer);
     if (isKnown(party.peakBytes)) {
       this.#pastPeakBytes = Math.max(this.#pastPeakBytes, party.peakBytes);
     }

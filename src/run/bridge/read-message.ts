@@ -8,6 +8,7 @@ import {
   type ForecastMessage,
   type FromSdk,
   type LoopMessage,
+  type SpillMessage,
   type WorkState,
 } from './messages.js';
 
@@ -23,6 +24,8 @@ const maxSizes = 16;
 const longestName = 128;
 /** Paths and messages; the longest real ones are below this. */
 const longestText = 4096;
+/** One line for people. */
+const longestLine = 300;
 
 /** What a document says, or undefined where it says nothing that we know. */
 export function readMessage(document: unknown): FromSdk | undefined {
@@ -43,6 +46,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
         device: text('device'),
         peakBytes: bytes('peakBytes'),
         works: (list('works') ?? []).slice(0, maxWorks).flatMap(readWork),
+        spill: get('spill') === true,
       };
     }
     case 'figures': {
@@ -107,15 +111,35 @@ export function readMessage(document: unknown): FromSdk | undefined {
     case 'climbed': {
       const rung = rungNames.find((name) => name === get('rung'));
       if (rung === undefined) return undefined;
-      const ago = get('secondsAgo');
-      const secondsAgo = typeof ago === 'number' && ago >= 0 && Number.isFinite(ago) ? ago : 0;
+      const secondsAgo = read.seconds('secondsAgo') ?? 0;
       return { type: 'climbed', rung, why: text('why'), secondsAgo };
+    }
+    case 'spill':
+      return readSpill(read);
+    case 'limit-set': {
+      const limitBytes = count('bytes');
+      if (limitBytes === undefined) return undefined;
+      const [allocatedBytes, order] = [bytes('allocatedBytes'), count('order')];
+      return { type: 'limit-set', bytes: limitBytes, allocatedBytes, order };
     }
     case 'bye':
       return { type: 'bye' };
     default:
       return undefined;
   }
+}
+
+/** Undefined where a figure is missing: half of them would say something else. */
+function readSpill({ get, count, seconds, wordOrNull }: Reader): SpillMessage | undefined {
+  const [bytesOut, bytesBack] = [count('bytesOut'), count('bytesBack')];
+  const [recomputedSeconds, stallSeconds] = [seconds('recomputedSeconds'), seconds('stallSeconds')];
+  const bytesKnown = bytesOut !== undefined && bytesBack !== undefined;
+  if (!bytesKnown || recomputedSeconds === undefined || stallSeconds === undefined) {
+    return undefined;
+  }
+  const figures = { bytesOut, bytesBack, recomputedSeconds, stallSeconds };
+  const aside = wordOrNull('aside', longestLine);
+  return { type: 'spill', ...figures, active: get('active') === true, aside };
 }
 
 /** What every step tells. */
@@ -223,6 +247,10 @@ function readerOf(document: unknown) {
     count,
     wordOrNull,
     bytes: (name: string): Known<number> => count(name) ?? 'unknown',
+    seconds: (name: string): number | undefined => {
+      const value = get(name);
+      return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : undefined;
+    },
     text: (name: string): string => wordOrNull(name) ?? 'unknown',
     who: (): string => wordOrNull('who', longestName) ?? '',
     list: (name: string): readonly unknown[] | undefined => {

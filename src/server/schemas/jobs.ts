@@ -276,6 +276,19 @@ const attempt = z
     }),
     snapshot: z.object({ file: z.string(), findings: z.array(z.string()) }).nullable(),
     progress: progressSchema,
+    spill: z
+      .object({
+        bytesOut: bytes,
+        bytesBack: bytes,
+        recomputedSeconds: z.number(),
+        stallSeconds: z.number(),
+        aside: z.string().optional(),
+      })
+      .optional()
+      .openapi({
+        description:
+          'What moved to the host and back, and was computed again, to stay in the limit.',
+      }),
     buffers: z
       .object({
         items: z.number(),

@@ -131,6 +131,8 @@ export class JobRunner {
           rungs: [...entry.currentAttempt.rungs, news.rung],
         };
         return;
+      case 'limited':
+        return;
       case 'stopped':
         entry.wasStopped = true;
         return;
