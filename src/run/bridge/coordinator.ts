@@ -1,3 +1,4 @@
+import { decideSpill } from '../../plan/fit/spill-decision.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
@@ -141,6 +142,15 @@ export class Coordinator {
       case 'spill':
         this.#spilling.figuresOf(peer, message);
         break;
+      case 'blocks': {
+        const { id, measured } = message;
+        const told = isKnown(message.limitBytes) ? message.limitBytes : undefined;
+        const own = this.#spilling.limitBytes;
+        const limitBytes = isKnown(own) ? own : told;
+        if (limitBytes === undefined) break;
+        peer.send({ type: 'spill-plan', id, ...decideSpill(measured, limitBytes) });
+        break;
+      }
       case 'limit-set':
         this.#spilling.limitSet(peer, message);
         break;

@@ -1,4 +1,5 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { MeasuredStep, SpillPlan } from '../../plan/fit/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
 import type { AttemptBuffers, AttemptSpill, ClimbedRung, MeasuredSize } from '../types.js';
@@ -125,6 +126,14 @@ export interface SpillMessage extends Omit<AttemptSpill, 'aside'> {
   readonly aside: string | null;
 }
 
+/** The first measured step: the program asks how it shall stay in its limit. */
+export interface BlocksMessage {
+  readonly type: 'blocks';
+  readonly id: string | number;
+  readonly limitBytes: Known<number>;
+  readonly measured: MeasuredStep;
+}
+
 /** The limit that a process keeps from now on. It is above the one that was asked where that cannot hold. */
 export interface LimitSetMessage {
   readonly type: 'limit-set';
@@ -161,6 +170,7 @@ export type FromSdk =
   | BarrierMessage
   | ClimbedMessage
   | SpillMessage
+  | BlocksMessage
   | LimitSetMessage
   | { readonly type: 'bye' };
 
@@ -180,6 +190,7 @@ export type ToSdk =
       readonly microbatch: number;
       readonly why: string;
     }
+  | ({ readonly type: 'spill-plan'; readonly id: string | number } & SpillPlan)
   /** From now on it may have so much, counted as PLIMSOLL_MEMORY_BYTES is. */
   | { readonly type: 'limit'; readonly bytes: number; readonly order: number }
   | {

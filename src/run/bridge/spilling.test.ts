@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
 import type { LimitCgroup } from '../limit/cgroup.js';
 import { MovingLimit, orderLimit, readLimitOrder } from '../limit/moving-limit.js';
 import { spillWords } from '../words.js';
+import { Coordinator } from './coordinator.js';
 import type { FromSdk, ToSdk } from './messages.js';
 import type { Peer } from './party.js';
 import { readMessage } from './read-message.js';
@@ -182,6 +184,46 @@ describe('what gave way', () => {
     }
     expect(readMessage({ type: 'limit-set', bytes: 'all' })).toBeUndefined();
     expect(readMessage({ type: 'spill', ...spilled })).toMatchObject({ active: true });
+  });
+});
+
+describe('the plan of a step', () => {
+  const step = {
+    blocks: [{ name: 'layers.0', bytes: 8 * GiB, seconds: 0.01 }],
+    otherBytes: 0,
+    fixedBytes: GiB,
+    optimizerBytes: 0,
+    temporaryBytes: GiB,
+    lossBytes: 0,
+    hostBytes: 0,
+    outBytesPerSecond: 4e10,
+    backBytesPerSecond: 4e10,
+    stepSeconds: 1,
+  };
+  const ask = (document: object, ownBytes?: number): readonly ToSdk[] => {
+    const heard: ToSdk[] = [];
+    const peer: Peer = { send: (message) => heard.push(message) };
+    const spilling = new Spilling(ownBytes, () => undefined);
+    const events = { limitBytes: () => 0, onRung: () => undefined, onOutOfMemory: () => undefined };
+    const coordinator = new Coordinator(createVirtualClock(), events, spilling);
+    for (const one of [{ type: 'hello' }, { type: 'blocks', id: 3, ...document }]) {
+      const read = readMessage(one);
+      if (read !== undefined) coordinator.take(peer, read);
+    }
+    return heard;
+  };
+
+  it('is answered by the limit that the supervisor knows, else by the one that is told', () => {
+    const limitBytes = 12 * GiB;
+    expect(ask({ ...step, limitBytes })).toMatchObject([{ type: 'spill-plan', id: 3, fits: true }]);
+    expect(ask({ ...step, limitBytes }, 4 * GiB)).toMatchObject([{ fits: false }]);
+    expect(ask(step)).toEqual([]);
+  });
+
+  it.each([...Object.keys(step), 'id'])('is not made without %s', (name) => {
+    expect(ask({ ...step, limitBytes: GiB, [name]: true })).toEqual([]);
+    const blocks = [{ name: 'a', bytes: -1, seconds: 1 }];
+    expect(ask({ ...step, blocks, limitBytes: GiB })).toEqual([]);
   });
 });
 
