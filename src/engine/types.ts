@@ -1,3 +1,4 @@
+import type { LimitOrder } from '../run/bridge/spilling.js';
 import type { JournalEntry, LimitedEntry, StartedEntry } from '../run/store/journal-entry.js';
 import type { RunPlan } from '../run/store/run-plan.js';
 import type { ClimbedRung, ProgressPoint } from '../run/types.js';
@@ -25,6 +26,10 @@ export type RunNews =
 export interface EngineRun {
   /** Asks the program to end; one that does not is killed after a while. */
   stop(): void;
+  /** Asks the program to keep another limit; what came of it is told as `limited`. */
+  limit(bytes: number): void;
+  /** The limit that was asked for last, also by an engine before this one. */
+  limitAsked(): LimitOrder | undefined;
   /** What an attempt that goes on has told of its steps. */
   progress(number: number): readonly ProgressPoint[];
   /** Looks no longer; the run itself goes on. */

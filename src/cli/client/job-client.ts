@@ -24,6 +24,14 @@ export async function cancelJob(client: ServerClient, id: string): Promise<JobVi
   return checkedJob(client, await client.ask('DELETE', jobPath(id)));
 }
 
+export async function limitJob(
+  client: ServerClient,
+  id: string,
+  memoryBytes: number,
+): Promise<JobView> {
+  return checkedJob(client, await client.ask('POST', `${jobPath(id)}/limit`, { memoryBytes }));
+}
+
 export interface JobFilter {
   readonly states?: readonly JobState[] | undefined;
   readonly order: 'newest' | 'oldest';

@@ -5,6 +5,8 @@ import { badArgument } from './arguments.js';
 /** More than any machine has. */
 const maxGpus = 1024;
 const maxPriority = 1_000_000;
+/** As the server has it. */
+const mostSlowdown = 1000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
 /** As the server has it. */
@@ -22,6 +24,13 @@ export function gpusArgument(text: string): number {
   const gpus = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
   if (gpus <= maxGpus) return gpus;
   throw badArgument('--gpus', text, 'It takes a number of GPUs, such as 2; 0 is the host.');
+}
+
+/** `--elastic` alone is `true`: the usual slow-down. */
+export function slowdownArgument(text: string): number {
+  const times = /^\d{1,4}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  if (times >= 1 && times <= mostSlowdown) return times;
+  throw badArgument('--elastic', text, 'It takes a number from 1 on, such as 1.5.');
 }
 
 export function waitArgument(text: string): number {
