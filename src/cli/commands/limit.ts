@@ -10,12 +10,9 @@ import { isFinished, unfinishedRuns } from '../../run/sweep.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
-import { limitJob, readJob } from '../client/job-client.js';
-import { withServer } from '../client/server-client.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
-import { sizeArgument } from '../options/arguments.js';
-import { idArgument } from '../options/job-arguments.js';
+import { limitJob, readJob, withServer } from '../client/server-client.js';
+import { type CliIo, type CommandContext, type CommandModule, printJson } from '../io.js';
+import { idArgument, sizeArgument } from '../options/arguments.js';
 
 /** A step may take seconds, and the program obeys between two of its operations. */
 const waitSeconds = 10;
