@@ -101,6 +101,7 @@ class World {
   readonly #living = new Map<string, Living>();
   #waiting: readonly WaitingJob[] = [];
   #seconds = 0;
+  readonly wrong: string[] = [];
 
   add(job: WaitingJob): void {
     this.#waiting = [...this.#waiting, job];
@@ -113,7 +114,7 @@ class World {
     const run = living?.run;
     if (run?.elastic?.askedBytes === undefined) return;
     const limit = Math.min(run.reservation.bytes, Math.max(run.elastic.askedBytes, floor));
-    expect(this.#ledger.resize(run.id, limit)).toBe(true);
+    this.#must(this.#ledger.resize(run.id, limit), 'less is always possible');
     this.#set(run, limit, {
       ...run.elastic,
       leastBytes: Math.max(run.elastic.leastBytes, limit),
@@ -128,6 +129,10 @@ class World {
     this.#living.delete(id);
     this.#ledger.release(id, this.#seconds);
     this.#admit();
+  }
+
+  #must(isSo: boolean, what: string): void {
+    if (!isSo) this.wrong.push(what);
   }
 
   #set(run: RunningJob, bytes: number, next: ElasticRun | undefined): void {
@@ -147,20 +152,20 @@ class World {
     for (const { jobId, bytes } of resizes) {
       const run = this.#living.get(jobId)?.run;
       if (run?.elastic === undefined) throw new Error(`${jobId} is not elastic`);
-      expect(bytes).toBeGreaterThanOrEqual(run.elastic.leastBytes);
-      expect(bytes).toBeLessThanOrEqual(run.elastic.needBytes);
+      const { leastBytes, needBytes } = run.elastic;
+      this.#must(bytes >= leastBytes && bytes <= needBytes, `${jobId} gets ${bytes}`);
       if (bytes < run.reservation.bytes) {
         this.#living.set(jobId, {
           run: { ...run, elastic: { ...run.elastic, askedBytes: bytes } },
           limit: run.reservation.bytes,
         });
       } else {
-        expect(this.#ledger.resize(jobId, bytes)).toBe(true);
+        this.#must(this.#ledger.resize(jobId, bytes), `${jobId} cannot have ${bytes}`);
         this.#set(run, bytes, run.elastic);
       }
     }
     for (const { job, reservation } of starts) {
-      expect(this.#ledger.reserve(job.id, reservation)).toBeDefined();
+      this.#must(this.#ledger.reserve(job.id, reservation) !== undefined, `${job.id} starts`);
       const run = runningFrom(job, reservation, 0);
       this.#living.set(job.id, { run, limit: reservation.bytes });
       this.#waiting = this.#waiting.filter(({ id }) => id !== job.id);
@@ -170,9 +175,10 @@ class World {
 
   #check(): void {
     const [room] = this.#ledger.rooms();
-    expect((room?.reservedBytes ?? 0) + (room?.releasingBytes ?? 0)).toBeLessThanOrEqual(90);
+    const promised = (room?.reservedBytes ?? 0) + (room?.releasingBytes ?? 0);
+    this.#must(promised <= 90, `${promised} are promised`);
     const held = [...this.#living.values()].reduce((sum, { limit }) => sum + limit, 0);
-    expect(held).toBeLessThanOrEqual(90);
+    this.#must(held <= 90, `${held} are held`);
   }
 }
 
@@ -203,6 +209,7 @@ describe('reservations that move', () => {
           } else if (one.do === 'answer') world.answer(one.index, one.floor);
           else world.end(one.index);
         });
+        expect(world.wrong).toEqual([]);
       }),
     );
   });

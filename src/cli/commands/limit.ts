@@ -80,14 +80,9 @@ async function answered<T>(
 function jobLimitWords(job: JobView): string {
   const name = jobName(job).replace('job', 'Job');
   const reserved = formatBytes(job.reservation?.bytes ?? 'unknown');
-  switch (job.limit?.state) {
-    case 'set':
-      return `${name} keeps to ${reserved} from now on.`;
-    case 'kept':
-      return `${name} keeps ${reserved}. ${job.limit.why}`;
-    default:
-      return `${name} was asked, and has not answered yet: it has ${reserved} reserved.`;
-  }
+  if (job.limit?.state === 'set') return `${name} keeps to ${reserved} from now on.`;
+  if (job.limit?.state === 'kept') return `${name} keeps ${reserved}. ${job.limit.why}`;
+  return `${name} was asked, and has not answered yet: it has ${reserved} reserved.`;
 }
 
 /** A run of this home: its supervisor finds the limit in the run's folder. */

@@ -140,7 +140,7 @@ export function hostsArgument(text: string, before: readonly string[] = []): rea
 const maxGpus = 1024;
 const maxPriority = 1_000_000;
 /** As the server has it. */
-const mostSlowdown = 1000;
+const maxSlowdown = 1000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
 /** As the server has it. */
@@ -163,7 +163,7 @@ export function gpusArgument(text: string): number {
 /** `--elastic` alone is `true`: the usual slow-down. */
 export function slowdownArgument(text: string): number {
   const times = /^\d{1,4}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
-  if (times >= 1 && times <= mostSlowdown) return times;
+  if (times >= 1 && times <= maxSlowdown) return times;
   throw badArgument('--elastic', text, 'It takes a number from 1 on, such as 1.5.');
 }
 

@@ -475,6 +475,7 @@ describe('a limit that moves', () => {
     const world = simulation(1, programs);
     const daemon = await open(world);
     await daemon.submit(job('urgent', { memoryBytes: 50 * GiB }));
+    await world.clock.advance(2);
     await daemon.submit(job('gives', { memoryBytes: 60 * GiB, elastic: { leastBytes: 20 * GiB } }));
     await world.clock.advance(2);
     expect(reserved(daemon, '2')).toBe(40 * GiB);

@@ -228,7 +228,7 @@ export class Scheduler {
     const entry = this.runner.running.get(id);
     if (entry === undefined || job.state !== 'running') throw notRunning(id, job.state);
     if (!this.#options.ledger.resize(id, Math.max(bytes, entry.reservation.bytes))) {
-      throw noRoom(id, bytes, this.#mostFor(entry));
+      throw noRoom(id, bytes, this.#availableFor(entry));
     }
     // What moved by itself before stays where a person puts it.
     const elastic = this.queue.running(id)?.elastic;
@@ -263,7 +263,7 @@ export class Scheduler {
   }
 
   /** The most that a job could have where it is. */
-  #mostFor({ reservation }: RunningEntry): number {
+  #availableFor({ reservation }: RunningEntry): number {
     const free = this.#options.ledger
       .rooms()
       .filter(({ id }) => reservation.devices.includes(id))
@@ -451,11 +451,11 @@ function notRunning(id: string, state: JobState): Failure {
   });
 }
 
-function noRoom(id: string, bytes: number, mostBytes: number): Failure {
+function noRoom(id: string, bytes: number, maxBytes: number): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-room',
-    fact: `Job ${id} cannot have ${formatBytes(bytes)}: with what is free it has ${formatBytes(mostBytes)} at most.`,
+    fact: `Job ${id} cannot have ${formatBytes(bytes)}: with what is free it has ${formatBytes(maxBytes)} at most.`,
     next: 'Ask for less, or wait until another job ends.',
   });
 }

@@ -1,4 +1,4 @@
-import { decideSpill } from '../../plan/fit/spill-decision.js';
+import { decideSpill } from '../../estimate/spill-decision.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
@@ -144,9 +144,9 @@ export class Coordinator {
         break;
       case 'blocks': {
         const { id, measured } = message;
-        const told = isKnown(message.limitBytes) ? message.limitBytes : undefined;
+        const stated = isKnown(message.limitBytes) ? message.limitBytes : undefined;
         const own = this.#spilling.limitBytes;
-        const limitBytes = isKnown(own) ? own : told;
+        const limitBytes = isKnown(own) ? own : stated;
         if (limitBytes === undefined) break;
         peer.send({ type: 'spill-plan', id, ...decideSpill(measured, limitBytes) });
         break;

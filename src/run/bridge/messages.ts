@@ -1,5 +1,5 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
-import type { MeasuredStep, SpillPlan } from '../../plan/fit/spill-decision.js';
+import type { MeasuredStep, SpillPlan } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
 import type { AttemptBuffers, AttemptSpill, ClimbedRung, MeasuredSize } from '../types.js';

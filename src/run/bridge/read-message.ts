@@ -1,5 +1,5 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
-import type { MeasuredStep, SpillBlock } from '../../plan/fit/spill-decision.js';
+import type { MeasuredStep, SpillBlock } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
