@@ -157,14 +157,12 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         recording.parallel = world.parallel
         children.check(launch.program, watch.steps_seen(), watch.has_computed())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
-            recording.benchmark, guesses = True, observer.guesses_trials
-            recording.guesses_trials = guesses
+            observer.facts.benchmark = True
+            guesses = observer.facts.guesses_trials
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted({*observer.notes, *children.notes})
-    recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.ragged, recording.drawn = observer.ragged, observer.drawn
-    recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
-    recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
+    observer.facts.ended, observer.facts.maybe_more_bytes = watch.ended, watch.more_bytes
+    recording.facts = observer.facts
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
