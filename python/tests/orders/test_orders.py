@@ -7,11 +7,12 @@ import tempfile
 import unittest
 
 import torch
-import warm
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
-from orders import PACKAGE
+import warm
+from warm import PACKAGE
+
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.drawing.draws import Draws

@@ -9,8 +9,8 @@ from unittest import mock
 
 import torch
 
-from tracing import PACKAGE
 from tracing.watching import Asked, watched
+from warm import PACKAGE
 
 from plimsoll.tracing.gpu import H200, cudnn_properties, gpu_of
 from plimsoll.tracing.kernels import choices, cudnn, fourier, split_k

@@ -1,16 +1,27 @@
-"""Helpers of the tests: ops watched as a trace watches them, and all that kernels take for themselves given back."""
+"""Helpers of the tests: small programs traced as the command traces them, and ops watched as a trace watches them."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
 from contextlib import contextmanager
+
+import warm
+from warm import PACKAGE
 
 from plimsoll.tracing import ledger as kinds
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.module_names import ModuleNames
 from plimsoll.tracing.observer import Observer
+from plimsoll.tracing.options import COPIES
 from plimsoll.tracing.standins.environment import cuda_like
 
+MEASURED = os.path.join(os.path.dirname(__file__), "measured.json")
 # All is asked for on the first one.
 _STREAM = 0
 
@@ -60,3 +71,96 @@ class Asked:
         new = self.events[self.read :]
         self.read = len(self.events)
         return asked_sizes(new)
+
+
+def measured(name):
+    """Rows of `measured.json`: what ops of this kind asked a real H200's allocator for."""
+    with open(MEASURED, encoding="utf-8") as file:
+        return json.load(file)[name]
+
+
+def rows_of(test, text):
+    """What the trace of a program says, line by line; the test fails where the trace does."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "program.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(text)
+        output = os.path.join(folder, "trace.jsonl")
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        done = warm.run(
+            [*command, "--program", program],
+            env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        test.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(output, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+
+class TracedFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def put(self, path, text):
+        whole = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start(self, program, scratch=None, protection=None, output=os.devnull):
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        temporary = {} if scratch is None else {"TMPDIR": scratch}
+        return warm.Popen(
+            [
+                *command,
+                *(["--scratch", scratch] if scratch else []),
+                *(["--protection", protection] if protection else []),
+                "--program",
+                program,
+            ],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                **temporary,
+                "PYTHONPATH": os.pathsep.join([PACKAGE, os.environ.get("PYTHONPATH", "")]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PLIMSOLL_DEBUG": "",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ends_well(self, process):
+        output, _ = process.communicate()
+        self.assertEqual(process.returncode, 0, output)
+
+    def lying(self):
+        """Each file and folder, with what is in it."""
+        found = {}
+        for folder, folders, names in os.walk(self.folder):
+            found.update((os.path.join(folder, name), None) for name in folders)
+            for name in names:
+                found[os.path.join(folder, name)] = self._text(os.path.join(folder, name))
+        return {os.path.relpath(path, self.folder): text for path, text in found.items()}
+
+    def leaves_all_as_it_is(self, program):
+        """Traces it, and nothing lies in its folder after that but what lay there, unchanged."""
+        before = self.lying()
+        # As this machine allows it, and as it is where the kernel allows nothing.
+        for protection in (None, COPIES):
+            with self.subTest(protection=protection):
+                self.ends_well(self.start(program, protection=protection))
+                self.assertEqual(self.lying(), before)
+
+    @staticmethod
+    def _text(path):
+        if not os.path.isfile(path):
+            # A pipe, or a link that leads nowhere.
+            return None
+        with open(path, "rb") as file:
+            return file.read()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import torch
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll.tracing.programs.loops import syntax
 from plimsoll.tracing.programs.loops.batch_loops import BatchLoop, Numbered

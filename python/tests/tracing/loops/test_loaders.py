@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll.tracing.programs.drawing import largest
 from plimsoll.tracing.programs.libraries import SeenStep

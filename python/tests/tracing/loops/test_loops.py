@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
-import warm
 
-from tracing import PACKAGE
+import warm
+from warm import PACKAGE
 
 from plimsoll.tracing.programs.loops import syntax
 from plimsoll.tracing.programs.loops.batch_loops import BatchLoop

@@ -8,7 +8,7 @@ import unittest
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.programs.loops import order

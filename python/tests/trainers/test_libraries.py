@@ -1,26 +1,31 @@
-"""The Trainer of transformers, from outside: how its loss is weighed, what is left alone, evaluation, generate()."""
+"""The Trainer of transformers and TRL's from outside, programs with the one line, and the snippets of docs/recipes."""
 
 import gc
+import importlib.util
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 import weakref
+from collections import deque
 from unittest import mock
 
 import torch
-import warm
-from free_port import free_port
+from accelerate import Accelerator
 from transformers import Trainer
 
-from sdk.injection import out_of_memory
-from trainers import PACKAGE
-from trainers.small_trainer import Faults, Samples, Watched, gpt2, losses, made, quiet
+import warm
+from sdk.injection import batch_of, build, out_of_memory
+from trainers.small_trainer import Faults, Samples, Watched, gpt2, losses, loud, made, quiet
 from trainers.unchanged import run_unchanged
+from warm import PACKAGE, free_port
 
-from plimsoll.trainers import generation, hugging_face
+import plimsoll
+from plimsoll.trainers import generation, hugging_face, status
 
 
 class Unchanged(unittest.TestCase):
@@ -270,6 +275,217 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(trial["samples"], 12, "half of the samples, each once")
                 # Adam makes rounding of small gradients visible: parts are summed in another order.
                 self.assertLess(trial["off"], 1e-3, trial)
+
+
+class OneLine(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        quiet()
+
+    @classmethod
+    def tearDownClass(cls):
+        loud()
+
+    def test_a_trainer_with_the_callback_recovers_and_one_without_does_not(self):
+        faults = Faults("forward", [1])
+        callback = plimsoll.TrainerCallback()
+        trainer = made("gpt2", 0.0, {}, faults=faults, callbacks=[callback])
+        trainer.train()
+        plain = made("gpt2", 0.0, {})
+        plain.train()
+        self.assertEqual(faults.raised, 1)
+        for mine, theirs in zip(losses(trainer), losses(plain)):
+            self.assertAlmostEqual(mine, theirs, places=3)
+        page = callback._repr_html_()
+        self.assertIn("load line", page)
+        self.assertRegex(page, r"Forecast \(estimated\): risk (unknown|none)\.")
+        self.assertIn("smaller-microbatch, 6 to 3 samples", page)
+        with self.assertRaises(torch.OutOfMemoryError):
+            made("gpt2", 0.0, {}, faults=Faults("forward", [1])).train()
+
+    def test_a_notebook_shows_the_recoveries_of_evaluations_beside_those_of_the_training(self):
+        with mock.patch.object(status, "_happened", deque(maxlen=status.TRAININGS_KEPT)):
+            callback = plimsoll.TrainerCallback()
+            faults = Faults("forward", [1])
+            trainer = made("gpt2", 0.0, {}, faults=faults, callbacks=[callback])
+            trainer.train()
+            faults.at = {faults.calls + 1}
+            for _ in range(2 * status.TRAININGS_KEPT):
+                trainer.evaluate(Samples("gpt2", 8))
+            page = callback._repr_html_()
+        self.assertEqual(faults.raised, 2)
+        self.assertIn("<li>step 1: smaller-microbatch, 6 to 3 samples", page)
+        self.assertIn("<li>evaluation, batch 1: smaller-microbatch, 8 to 4 samples", page)
+
+    def test_the_forecast_says_when_memory_will_be_full(self):
+        clock, held = [0.0], [1.0]
+
+        class Filling:
+            def memory_point(self):
+                return 100 * 2**30, int(held[0] * 2**30), None
+
+        with mock.patch.object(status, "_outlook", status.Outlook()):
+            with mock.patch("time.monotonic", lambda: clock[0]):
+                for _ in range(80):
+                    status.look(Filling())
+                    clock[0] += 0.5
+                    held[0] += 1.0
+            page = status.html("Trainer")
+        self.assertRegex(page, r"risk (high|critical)\..* Full in about \d+ s \(\d+ to \d+\)\.")
+
+    def test_the_first_step_of_an_accelerate_loop_is_tried_again(self):
+        accelerator = plimsoll.prepare(Accelerator(cpu=True))
+        self.assertIs(plimsoll.prepare(accelerator), accelerator)
+        faults = Faults("step", [1])
+        weights = []
+        for around in (faults, Faults("step", [])):
+            model, optimizer = build(1, 0.0)
+            model, optimizer = accelerator.prepare(model, optimizer)
+            x, y = batch_of(1, 8)
+            with around.around():
+                for _ in range(3):
+                    optimizer.zero_grad()
+                    accelerator.backward(torch.nn.functional.cross_entropy(model(x), y))
+                    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                    optimizer.step()
+            weights.append([p.detach().clone() for p in model.parameters()])
+        self.assertEqual(faults.raised, 1)
+        for mine, theirs in zip(*weights):
+            self.assertTrue(torch.equal(mine, theirs))
+
+    def test_anything_else_is_refused(self):
+        for wrong in (None, 3, "accelerator", torch.nn.Linear(1, 1)):
+            with self.assertRaises(plimsoll.Failure) as refused:
+                plimsoll.prepare(wrong)
+            self.assertIn("prepare takes an accelerator", refused.exception.fact)
+
+
+HAS_TRL = importlib.util.find_spec("trl") is not None
+SAMPLES = 24
+
+
+def finetuned(seed, faults=None, adapters=False, **settings):
+    from datasets import Dataset
+    from peft import LoraConfig
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+    from transformers.trainer_callback import PrinterCallback
+    from trl import SFTConfig, SFTTrainer
+
+    torch.manual_seed(seed)
+    model = gpt2(0.0)
+    if faults is not None:
+        faults.watch(model, "gpt2")
+    numbers = {"<pad>": 0, "<begin>": 1, "<end>": 2}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(numbers, unk_token="<pad>")),
+        pad_token="<pad>",
+        eos_token="<end>",
+    )
+    # Texts of unlike lengths: each batch is filled up, and what was filled up carries no loss.
+    made_by = torch.Generator().manual_seed(7)
+    rows = [torch.randint(3, 40, (4 + i % 9,), generator=made_by).tolist() for i in range(SAMPLES)]
+    given = {
+        "output_dir": tempfile.gettempdir(),
+        "per_device_train_batch_size": 6,
+        "num_train_epochs": 1,
+        "logging_steps": 1,
+        "report_to": [],
+        "save_strategy": "no",
+        "use_cpu": True,
+        "bf16": False,
+        "disable_tqdm": True,
+        "gradient_checkpointing": False,
+        "learning_rate": 1e-2,
+        "max_length": 32,
+        **settings,
+    }
+    trainer = SFTTrainer(
+        model,
+        args=SFTConfig(**given),
+        train_dataset=Dataset.from_dict({"input_ids": rows}),
+        processing_class=tokenizer,
+        peft_config=LoraConfig(r=2, target_modules=["c_attn"]) if adapters else None,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+@unittest.skipUnless(HAS_TRL, "trl is not installed")
+class Trl(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        quiet()
+
+    @classmethod
+    def tearDownClass(cls):
+        logging.getLogger("plimsoll").setLevel(logging.NOTSET)
+
+    def test_failures_inside_the_step_are_recovered(self):
+        for trial, (point, at, settings, adapters) in enumerate(
+            [
+                ("forward", [1, 6], {}, False),
+                ("forward", [2], {"gradient_accumulation_steps": 2}, True),
+                ("backward", [1], {"gradient_accumulation_steps": 2}, False),
+                ("backward", [2, 5], {"max_grad_norm": 0.5}, False),
+                ("clip", [1], {"max_grad_norm": 0.5}, True),
+            ]
+        ):
+            with self.subTest(f"{point} {at} {settings} {adapters}"):
+                faults = Faults(point, at)
+                mine = finetuned(trial, faults, adapters, **settings)
+                with faults.around():
+                    watched = Watched(mine).train()
+                self.assertGreaterEqual(faults.raised, 1)
+                parts = [sizes for window in watched.windows for sizes in window]
+                self.assertEqual(sum(map(sum, parts)), SAMPLES, "each sample once")
+                plain = finetuned(trial, None, adapters, **settings)
+                plain.train()
+                self.assertEqual(len(losses(mine)), len(losses(plain)))
+                for one, other in zip(losses(mine), losses(plain)):
+                    self.assertLess(abs(one - other), 1e-3 * other)
+
+
+FOLDER = os.path.join(os.path.dirname(PACKAGE), "docs", "recipes")
+SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+# Installed by npm run test:integrations alone.
+ELSEWHERE = ("lightning", "trl")
+
+
+def is_missing(package, code):
+    wanted = f"import {package}" in code or f"from {package} import" in code
+    return wanted and importlib.util.find_spec(package) is None
+
+
+def snippets():
+    for name in sorted(os.listdir(FOLDER)):
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            for number, found in enumerate(SNIPPET.findall(file.read())):
+                yield f"{name}, snippet {number + 1}", found
+
+
+class Recipes(unittest.TestCase):
+    def test_snippets_run(self):
+        ran = 0
+        for name, code in snippets():
+            with self.subTest(name):
+                if any(is_missing(package, code) for package in ELSEWHERE):
+                    compile(code, name, "exec")
+                    continue
+                with tempfile.TemporaryDirectory() as folder:
+                    done = warm.run(
+                        [sys.executable, "-W", "ignore", "-c", code],
+                        env={**os.environ, "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""},
+                        cwd=folder,
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                        timeout=3600,  # It ends one that hangs, also on a machine that is busy with others.
+                    )
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                ran += 1
+        self.assertGreaterEqual(ran, 5)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,290 @@
-"""optimize: the same results with less kept, and everything undone."""
+"""Models of transformers by their configs and by name, and optimize: the same results with less kept."""
+
+from __future__ import annotations
 
 import copy
+import inspect
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+import threading
 import unittest
 import weakref
 from unittest import mock
 
 import torch
 from torch import nn
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+
+from sdk.injection import gradients_at_step
 
 import plimsoll
+from plimsoll.asking.command import ask
+from plimsoll.loading.load import repository_of
 from plimsoll.optimizing.change import parameter_bytes
 from plimsoll.optimizing.checkpointing import containers
 from plimsoll.optimizing.pruning import sparse_layers, two_of_four
+
+SMALL = {
+    "vocab_size": 50,
+    "n_embd": 8,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 16,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+class HuggingFace(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+        logging.getLogger("transformers").setLevel(logging.ERROR)
+
+    def test_hugging_face_language_models_are_known(self):
+        from plimsoll.recovery.parts.shares import is_causal
+
+        model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+        self.assertTrue(is_causal(model))
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        )
+        self.assertFalse(is_causal(BertForMaskedLM(bert)))
+        ids = torch.randint(0, 50, (6, 10))
+        labels = ids.clone()
+        labels[0, 3:] = labels[3, 7:] = -100
+        model(input_ids=ids, labels=labels).loss.backward()
+        full = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad(set_to_none=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        taken = gradients_at_step(optimizer)
+        plimsoll.recovering(model, optimizer, lambda b: model(**b), microbatch=4)(
+            {"input_ids": ids, "labels": labels}
+        )
+        self.assertLess(max(float((a - b).abs().max()) for a, b in zip(taken[0], full)), 1e-6)
+
+    def test_the_loss_in_pieces_is_the_same_loss(self):
+        from unittest import mock
+
+        from plimsoll.optimizing import optimize
+
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+        ids = torch.randint(0, 50, (3, 10))
+        labels = ids.clone()
+        labels[1, 4:] = -100
+        for more in ({}, {"num_items_in_batch": torch.tensor(7)}):
+            whole = model(input_ids=ids, labels=labels, **more).loss
+            wanted = torch.autograd.grad(whole, list(model.parameters()))
+            change = optimize.in_pieces(model)
+            # Pieces of 7 rows: the last one is shorter.
+            with mock.patch.object(optimize, "_PIECE", 7 * 50):
+                pieces = model(input_ids=ids, labels=labels, **more).loss
+                found = torch.autograd.grad(pieces, list(model.parameters()))
+            change.undo()
+            self.assertAlmostEqual(float(whole), float(pieces), places=5)
+            for one, other in zip(wanted, found):
+                torch.testing.assert_close(one, other)
+        again = model(input_ids=ids, labels=labels).loss
+        torch.testing.assert_close(again, model(input_ids=ids, labels=labels).loss)
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        )
+        self.assertIsNone(optimize.in_pieces(BertForMaskedLM(bert)))
+
+    def test_optimize_switches_checkpointing_and_attention_and_back(self):
+        torch.manual_seed(0)
+        # The kernel for attention saves what it saves only where no score is dropped.
+        config = GPT2Config(**SMALL, attn_pdrop=0.0, attn_implementation="eager")
+        model = GPT2LMHeadModel(config)
+        batch = {"input_ids": torch.randint(0, 50, (2, 16))}
+        batch["labels"] = batch["input_ids"]
+        optimizer = torch.optim.AdamW(model.parameters())
+        done = plimsoll.optimize(
+            model, optimizer, autocast=False, forward=lambda: model(**batch).loss
+        )
+        self.assertEqual(
+            [c.what for c in done.changes],
+            ["attention", "loss-in-pieces", "checkpointing", "fused-optimizer"],
+        )
+        self.assertTrue(model.is_gradient_checkpointing)
+        for change in done.changes[:3]:
+            self.assertGreater(change.measured_bytes, 0, change.what)
+        self.assertEqual(model.config._attn_implementation, "sdpa")
+        done.undo()
+        self.assertFalse(model.is_gradient_checkpointing)
+        self.assertEqual(model.config._attn_implementation, "eager")
+
+    def test_feed_forward_channels_of_real_models_can_go(self):
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=2,
+            num_attention_heads=1,
+            intermediate_size=32,
+        )
+        for model in (GPT2LMHeadModel(GPT2Config(**SMALL)), BertForMaskedLM(bert)):
+            model.eval()
+            ids = torch.randint(0, 20, (1, 6))
+            before = model(input_ids=ids).logits
+            done = plimsoll.optimize(model, attention=None, prune=0.5)
+            self.assertGreater(done.changes[0].measured_bytes, 0)
+            self.assertEqual(model(input_ids=ids).logits.shape, before.shape)
+            done.undo()
+            self.assertTrue(torch.equal(model(input_ids=ids).logits, before))
+
+    def test_a_model_is_loaded_from_its_folder(self):
+        import tempfile
+
+        torch.manual_seed(0)
+        with tempfile.TemporaryDirectory() as folder:
+            GPT2LMHeadModel(GPT2Config(**SMALL)).save_pretrained(folder)
+            model = plimsoll.load(
+                folder, "int8", device="cpu", compute_dtype=torch.float32, cache=False
+            )
+        self.assertEqual(model.plimsoll_preset, "int8")
+        self.assertEqual(
+            model(input_ids=torch.ones(1, 4, dtype=torch.long)).logits.shape, (1, 4, 50)
+        )
+
+
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..", "..")
+HAS_COMMAND = shutil.which("node") is not None and os.path.exists(os.path.join(ROOT, "dist"))
+
+
+class Names(unittest.TestCase):
+    def test_names_as_people_write_them(self) -> None:
+        with mock.patch.dict(os.environ, {"HF_HOME": "/nonexistent", "HF_HUB_CACHE": ""}):
+            self.assertEqual(repository_of("llama-3-8b"), "meta-llama/Meta-Llama-3-8B")
+            self.assertEqual(repository_of("calm3-22b"), "cyberagent/calm3-22b")
+            self.assertEqual(repository_of("gpt2"), "openai-community/gpt2")
+            self.assertEqual(repository_of("acme/unknown"), "acme/unknown")
+
+    def test_what_is_there_goes_before_the_catalogue(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "hub", "models--gpt2"))
+            with mock.patch.dict(os.environ, {"HF_HOME": folder, "HF_HUB_CACHE": ""}):
+                self.assertEqual(repository_of("gpt2"), "gpt2")
+            self.assertEqual(repository_of(folder), folder)
+
+
+@unittest.skipUnless(HAS_COMMAND, "needs Node and a build of the command")
+class Estimates(unittest.TestCase):
+    def setUp(self) -> None:
+        self.home = tempfile.TemporaryDirectory()
+        self.addCleanup(self.home.cleanup)
+        patched = mock.patch.dict(os.environ, {"PLIMSOLL_HOME": self.home.name})
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def test_an_estimate_by_name(self) -> None:
+        answer = plimsoll.estimate(
+            "gpt2", batch=2, seq=128, accumulation=16, method="formula", gpu="h100"
+        )
+        self.assertGreater(answer["peak"]["deviceBytes"], 10**9)
+        self.assertEqual(answer["recommendedQuantization"]["preset"], "fp16")
+
+    def test_the_error_of_the_command(self) -> None:
+        with self.assertRaises(plimsoll.Failure) as caught:
+            plimsoll.estimate("mistral-7c-instruct-v9")
+        self.assertEqual(caught.exception.code, "unknown-model")
+        self.assertNotIn("?", caught.exception.fact)
+        self.assertTrue(caught.exception.next_step)
+        with self.assertRaises(TypeError):
+            plimsoll.estimate(7)
+        with self.assertRaises(ValueError):
+            plimsoll.estimate("gpt2", batch=0)
+
+    def test_a_module_that_is_here_is_asked_about_as_a_script_is(self) -> None:
+        class Tied(nn.Module):
+            """In no file that another process could import."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.into, self.out = nn.Linear(256, 512), nn.Linear(512, 256, bias=False)
+                self.again = nn.Linear(512, 256, bias=False)
+                self.again.weight = self.out.weight
+                self.register_buffer("scale", torch.ones(256))
+                self.shift = torch.zeros(256)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                hidden = torch.relu(self.into(x * self.scale + self.shift))
+                return self.out(hidden) + self.again(hidden)
+
+        model = Tied().eval()
+        model(torch.ones(1, 256)).sum().backward()
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        batch = {"x": torch.randn(64, 256)}
+        found = plimsoll.estimate(
+            model, batch=batch, loss=lambda batch: model(batch["x"]).square().mean(), gpu="h200"
+        )
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, before[name]), name)
+        self.assertIsNotNone(model.into.weight.grad)
+        self.assertFalse(model.training)
+        lines = (
+            *inspect.getsource(Tied).splitlines(),
+            "        def workload():",
+            "            return dict(model=Tied(), batch=lambda: {'x': torch.randn(64, 256)},",
+            "                loss=lambda model, batch: model(batch['x']).square().mean())",
+        )
+        path = os.path.join(self.home.name, "script.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("import torch\nfrom torch import nn\n")
+            file.write(textwrap.dedent("\n".join(lines)))
+        asked = ask(["estimate", "--gpu=h200", f"--python={sys.executable}", f"--script={path}"])
+        for name in ("peak", "interval", "breakdown"):
+            self.assertEqual(found[name], asked[name])
+
+    def test_a_model_of_transformers_that_is_here_is_asked_about_as_its_config_is(self) -> None:
+        from transformers import BertConfig, BertForSequenceClassification
+
+        config = BertConfig(num_hidden_layers=2, hidden_size=64, num_attention_heads=2)
+        config.architectures = ["BertForSequenceClassification"]
+        config.save_pretrained(self.home.name)
+        asked = {"batch": 4, "seq": 32, "gpu": "h200", "optimizer": "sgd"}
+        model = BertForSequenceClassification(config).to(torch.bfloat16)
+        for precision in ("fp32", "amp-bf16"):
+            found = plimsoll.estimate(model.float(), **asked, precision=precision)
+            self.assertEqual(
+                found["peak"],
+                plimsoll.estimate(self.home.name, **asked, precision=precision)["peak"],
+            )
+        # Weights have the type that they have, unless a precision names one.
+        half = plimsoll.estimate(model.to(torch.bfloat16), **asked)["peak"]
+        self.assertEqual(half, plimsoll.estimate(model.float(), **asked, precision="bf16")["peak"])
+        self.assertEqual(next(model.parameters()).dtype, torch.float32)
+
+    def test_a_module_that_cannot_be_asked_about_says_why(self) -> None:
+        model = nn.Linear(4, 4)
+        for given, words in (
+            ({}, "batch must hold what Linear takes, not None"),
+            ({"batch": 4}, "batch must hold what Linear takes, not 4"),
+            ({"batch": torch.ones(2, 4), "method": "formula"}, "can only be traced"),
+            ({"batch": torch.ones(2, 4), "parameters": "7b"}, "parameters is for a model"),
+            ({"batch": torch.ones(2, 4), "precision": "fp8"}, "precision must be one of"),
+            ({"batch": torch.ones(2, 4), "loss": 5}, "loss must be a function"),
+        ):
+            with self.assertRaises(plimsoll.Failure) as caught:
+                plimsoll.estimate(model, **given)
+            self.assertEqual(caught.exception.code, "bad-argument")
+            self.assertIn(words, caught.exception.fact)
+        with self.assertRaises(plimsoll.Failure) as caught:
+            plimsoll.estimate(model, batch=torch.ones(2, 4))
+        self.assertEqual(caught.exception.code, "loss-unclear")
+        self.assertIn("pass loss=", caught.exception.next_step.lower())
+        self.assertEqual([one.name for one in threading.enumerate() if "live" in one.name], [])
 
 
 class Block(nn.Module):
@@ -349,3 +622,7 @@ class Pruning(unittest.TestCase):
         self.assertEqual(
             two_of_four(weight).tolist(), [[0.0, -4.0, 0.0, 3.0, 0.5, 0.0, -0.25, 0.0]]
         )
+
+
+if __name__ == "__main__":
+    unittest.main()
