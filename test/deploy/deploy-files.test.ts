@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parsePlainYaml } from './plain-yaml.js';
+import { parsePlainYaml } from './deploy-files.js';
 
 describe('parsePlainYaml', () => {
   it('reads what our files are made of', () => {
