@@ -39,8 +39,7 @@ const layers = [
   'plimsoll/debugging/',
   'plimsoll/sessions/',
   'plimsoll/swapping.py',
-  'plimsoll/tracing/',
-  'plimsoll/trace.py',
+  'plimsoll_trace/',
   'plimsoll/asking/',
   'plimsoll/ray/',
   'plimsoll/command.py',
@@ -52,17 +51,17 @@ const layers = [
 const files = projectFiles();
 const sources = new Map(
   files
-    .filter((path) => path.startsWith('python/plimsoll/') && path.endsWith('.py'))
+    .filter((path) => /^python\/plimsoll(_trace)?\//.test(path) && path.endsWith('.py'))
     .map((path) => [path, readFileSync(root + path, 'utf8')]),
 );
-const graph = pythonImportGraph(sources, 'python/', 'plimsoll');
+const graph = pythonImportGraph(sources, 'python/', ['plimsoll', 'plimsoll_trace']);
 
 function layerOf(file: string): number | undefined {
   const index = layers.findIndex((layer) => file.startsWith(layer));
   return index === -1 ? undefined : index;
 }
 
-describe('the Python package', () => {
+describe('the Python packages', () => {
   it('is there to be checked, each file in a layer', () => {
     expect(sources.size).toBeGreaterThan(100);
     expect([...graph.values()].flat().length).toBeGreaterThan(200);
@@ -122,7 +121,7 @@ describe('the reader of Python imports', () => {
         ['python/p/b/c.py', 'from ..a import x\nfrom ..missing import y\nimport os'],
       ]),
       'python/',
-      'p',
+      ['p'],
     );
     expect(made.get('python/p/a.py')).toEqual(['python/p/b/c.py', 'python/p/__init__.py']);
     expect(made.get('python/p/b/c.py')).toEqual(['python/p/a.py', 'python/p/missing.py']);
@@ -131,14 +130,14 @@ describe('the reader of Python imports', () => {
 });
 
 /**
- * What the files of a Python package import of each other, `import` inside functions included.
- * `folder` is where the package lies: 'python/' for python/plimsoll. An import that names no file
+ * Finds the imports among the files of some Python packages, those inside functions included.
+ * `folder` is where the packages lie: 'python/' for python/plimsoll. An import that names no file
  * of ours stays as the path that it would have, so that it is seen.
  */
 export function pythonImportGraph(
   sources: ReadonlyMap<string, string>,
   folder: string,
-  packageName: string,
+  packageNames: readonly string[],
 ): ImportGraph {
   const known = (module: string) =>
     [`${folder}${module}.py`, `${folder}${module}/__init__.py`].find((path) => sources.has(path));
@@ -154,7 +153,7 @@ export function pythonImportGraph(
         const from = posix.dirname(path).slice(folder.length);
         const up = posix.join(from, ...Array.from({ length: dots - 1 }, () => '..'));
         const whole = dots === 0 ? module : posix.join(up, module);
-        if (whole !== packageName && !whole.startsWith(`${packageName}/`)) return [];
+        if (!packageNames.includes(whole.split('/')[0] ?? '')) return [];
         return names.length === 0
           ? [resolved(whole, undefined)]
           : names.map((name) => resolved(whole, name));

@@ -183,7 +183,7 @@ describe('the checks themselves', () => {
 
 const defining = projectFiles().filter(
   (path) =>
-    /^(src|web\/src|web\/snapshot|python\/plimsoll)\/.*\.(ts|tsx|py)$/.test(path) &&
+    /^(src|web\/src|web\/snapshot|python\/plimsoll(_trace)?)\/.*\.(ts|tsx|py)$/.test(path) &&
     !/\.test\.tsx?$/.test(path),
 );
 

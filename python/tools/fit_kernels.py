@@ -6,7 +6,7 @@
 Decision trees are grown for each kind of kernel from what cuDNN ranked first on an H200 (bench/truth), one after the
 other, each of what those before it got wrong; their sum is how likely the kernel is taken. Prints how many layers
 forests get right that saw no layer with their channel counts, beside the scores of the file that ships
-(python/plimsoll/tracing/kernels/fitted), and whether the trees are the same. The file that ships is written by
+(python/plimsoll_trace/kernels/fitted), and whether the trees are the same. The file that ships is written by
 `--output`; no other command changes it.
 
 The fit of one cuDNN is the same on every machine without a GPU's driver. With a driver, cuDNN builds some kernels
@@ -30,9 +30,9 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 import numpy as np
 import torch
 
-from plimsoll.tracing.kernels import choices, cudnn
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.fitted import files, forests, transforms
+from plimsoll_trace.kernels import choices, cudnn
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.kernels.fitted import files, forests, transforms
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 KINDS = ("forward", "grad_input", "grad_weight")

@@ -180,9 +180,21 @@ export async function runProgram(
         exitCode = await act(...given);
       },
   };
+  const wanted = wantedCommand(argv);
+  const program = await defineProgram(context, (name) => name === wanted);
+  await program.parseAsync([...argv], { from: 'user' });
+  return exitCode;
+}
+
+/** The program with all its commands; only those that are `isLoaded` have their options. */
+export async function defineProgram(
+  context: CommandContext,
+  isLoaded: (name: string) => boolean,
+): Promise<Command> {
+  const { io } = context;
   const program = new Command('plimsoll')
     .description('The load line for GPU memory: see it, forecast it, be warned before it runs out.')
-    .version(version)
+    .version(context.version)
     .enablePositionalOptions()
     // Commander throws instead of ending the process; `main` puts its errors into our words.
     .exitOverride()
@@ -193,16 +205,14 @@ export async function runProgram(
       outputError: () => {},
     })
     .addHelpText('after', examples);
-  const wanted = wantedCommand(argv);
   for (const entry of commands) {
     const command = program
       .command(entry.name, { hidden: entry.hidden ?? false })
       .description(entry.summary);
-    if (entry.name === wanted) (await entry.load()).define(command, context);
+    if (isLoaded(entry.name)) (await entry.load()).define(command, context);
     command.option('--debug', 'print the stack trace of an error');
   }
-  await program.parseAsync([...argv], { from: 'user' });
-  return exitCode;
+  return program;
 }
 
 /** The program itself has no option that takes a value, so the first plain word is the command. */

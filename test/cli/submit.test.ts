@@ -333,7 +333,7 @@ type AccountName = keyof typeof accounts;
 const tracingThen = (then: string) => `#!/bin/sh
 case "$*" in
   *--state*) echo "state $(id -u)" >> "$NOTES/states"; echo '{"state":"same"}'; exit 0;;
-  *plimsoll.trace*) ;;
+  *plimsoll_trace*) ;;
   *) exit 0;;
 esac
 while [ "$1" != --output ]; do shift; done
@@ -414,7 +414,9 @@ describe('a program of another account, submitted with nothing stated', {
     chmodSync(folder, 0o755);
     // The checkout may lie where other accounts cannot read.
     rmSync(join(folder, 'python'));
-    cpSync(join(root, 'python/plimsoll'), join(folder, 'python/plimsoll'), { recursive: true });
+    for (const name of ['plimsoll', 'plimsoll_trace']) {
+      cpSync(join(root, 'python', name), join(folder, 'python', name), { recursive: true });
+    }
   });
 
   it('is traced as that account, which alone gets what was found', async () => {
@@ -547,7 +549,7 @@ async function servingGpu() {
 /** In Python's place: takes its time to trace, then runs out of it; as a job it ends at once. */
 function slowPython(): string {
   const path = join(command.folder(), 'python3');
-  writeFileSync(path, '#!/bin/sh\ncase "$*" in *plimsoll.trace*) exec sleep 1000;; esac\n');
+  writeFileSync(path, '#!/bin/sh\ncase "$*" in *plimsoll_trace*) exec sleep 1000;; esac\n');
   chmodSync(path, 0o755);
   return path;
 }
@@ -558,7 +560,7 @@ function gatedPython(): string {
   writeFileSync(join(folder, 'gpt2.jsonl'), gpt2TraceText());
   const path = join(folder, 'python');
   const script = `#!/bin/sh
-case "$*" in *plimsoll.trace*) ;; *) exit 0;; esac
+case "$*" in *plimsoll_trace*) ;; *) exit 0;; esac
 while [ "$1" != --output ]; do shift; done
 echo $$ >> '${folder}/pids'
 while [ ! -e '${folder}/go' ]; do sleep 0.05; done

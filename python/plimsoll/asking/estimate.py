@@ -120,8 +120,9 @@ def _check_module(model: Any, batch: Any, parameters: Any, method: Any, hub: Any
 
 
 def _of_module(model: Any, loss: Any, given: dict[str, Any], words: list[str]) -> dict[str, Any]:
-    from ..tracing.options import OPTIMIZERS, PRECISIONS, QUANTIZATIONS
-    from ..tracing.sources.live import Held, arguments_of
+    from plimsoll_trace.options import OPTIMIZERS, PRECISIONS, QUANTIZATIONS
+    from plimsoll_trace.sources.live import Held, arguments_of
+
     from .living import Answering
 
     choices = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "quantization": QUANTIZATIONS}

@@ -13,8 +13,9 @@ import threading
 import time
 from typing import Any
 
+from plimsoll_trace.sources import live
+
 from ..failure import Failure
-from ..tracing.sources import live
 
 # One question is a few hundred characters.
 _LONGEST_QUESTION = 1 << 20
@@ -86,13 +87,13 @@ class Answering:
 
 def _trace(question: dict[str, Any], held: live.Held) -> None:
     """In the fork: never returns."""
-    from ..tracing.warm import answer
+    from plimsoll_trace.warm import answer
 
     def run(arguments: list[str]) -> int:
         import torch
 
-        from .. import trace
-        from ..tracing.options import parse
+        from plimsoll_trace import __main__ as trace
+        from plimsoll_trace.options import parse
 
         live.held = held
         # Threads of OpenMP did not come along.

@@ -16,11 +16,11 @@ import warm
 from warm import PACKAGE
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.programs.distributed import other_libraries, uncounted
-from plimsoll.tracing.record import record
-from plimsoll.tracing.sharding import shard, zero
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.distributed import other_libraries, uncounted
+from plimsoll_trace.record import record
+from plimsoll_trace.sharding import shard, zero
+from plimsoll_trace.standins.patches import Patches
 
 WIDTH, RANKS = 256, 4
 LAYER = 2 * WIDTH * WIDTH
@@ -118,7 +118,7 @@ class ShardedPrograms(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
             done = warm.run(
                 [*command, "--program", "-m", *launcher, "train.py"],
                 cwd=folder,

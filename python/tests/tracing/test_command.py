@@ -22,21 +22,21 @@ from tracing.watching import asked_sizes
 from warm import PACKAGE
 
 from plimsoll.failure import Failure
-from plimsoll.trace import main
-from plimsoll.tracing import adapters
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.module_names import ModuleNames
-from plimsoll.tracing.observer import Observer
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.programs.launchers import launch_of
-from plimsoll.tracing.programs.places import Places
-from plimsoll.tracing.record import record
-from plimsoll.tracing.sources import hugging_face
-from plimsoll.tracing.sources.batches import batch_for
-from plimsoll.tracing.standins.cuda_names import on_meta
-from plimsoll.tracing.standins.environment import cuda_like
-from plimsoll.tracing.workload import Workload
+from plimsoll_trace import adapters
+from plimsoll_trace.__main__ import main
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.module_names import ModuleNames
+from plimsoll_trace.observer import Observer
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.launchers import launch_of
+from plimsoll_trace.programs.places import Places
+from plimsoll_trace.record import record
+from plimsoll_trace.sources import hugging_face
+from plimsoll_trace.sources.batches import batch_for
+from plimsoll_trace.standins.cuda_names import on_meta
+from plimsoll_trace.standins.environment import cuda_like
+from plimsoll_trace.workload import Workload
 
 SCRIPT = """
 import torch
@@ -138,7 +138,7 @@ class Command(Scripts):
     def test_without_torch_it_says_so(self):
         code = (
             "import sys; sys.modules['torch'] = None\n"
-            "from plimsoll.trace import main; sys.exit(main(sys.argv[1:]))"
+            "from plimsoll_trace.__main__ import main; sys.exit(main(sys.argv[1:]))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code, "--torchvision", "resnet18"],

@@ -12,17 +12,17 @@ import torch
 from tracing.watching import Asked, watched
 from warm import PACKAGE
 
-from plimsoll.tracing.gpu import H200, cudnn_properties, gpu_of
-from plimsoll.tracing.kernels import choices, cudnn, fourier, split_k
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.cudnn import usual_before_hopper
-from plimsoll.tracing.kernels.cudnn_library import Choice
-from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.programs.passes.written import steps_of, write_steps
-from plimsoll.tracing.record import settings_of
-from plimsoll.tracing.standins.cuda_names import on_meta
+from plimsoll_trace.gpu import H200, cudnn_properties, gpu_of
+from plimsoll_trace.kernels import choices, cudnn, fourier, split_k
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.kernels.cudnn import usual_before_hopper
+from plimsoll_trace.kernels.cudnn_library import Choice
+from plimsoll_trace.kernels.split_k import split_scratch, workspace_on_device
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.passes.written import steps_of, write_steps
+from plimsoll_trace.record import settings_of
+from plimsoll_trace.standins.cuda_names import on_meta
 
 
 def problem(

@@ -12,18 +12,18 @@ import transformers
 from tracing import watching
 
 from plimsoll.failure import Failure
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing import quantized, small_values
-from plimsoll.tracing.choices.chosen import NOTE
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.programs.parameters import on_meta
-from plimsoll.tracing.programs.places import Places
-from plimsoll.tracing.quantized import eight_bits, four_bits
-from plimsoll.tracing.record import record
-from plimsoll.tracing.sources import hugging_face
-from plimsoll.tracing.sources.batches import batch_for, target_notes
-from plimsoll.tracing.sources.vision import full_name
-from plimsoll.tracing.workload import Settings
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace import quantized, small_values
+from plimsoll_trace.choices.chosen import NOTE
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.parameters import on_meta
+from plimsoll_trace.programs.places import Places
+from plimsoll_trace.quantized import eight_bits, four_bits
+from plimsoll_trace.record import record
+from plimsoll_trace.sources import hugging_face
+from plimsoll_trace.sources.batches import batch_for, target_notes
+from plimsoll_trace.sources.vision import full_name
+from plimsoll_trace.workload import Settings
 
 SMALL = {
     "hidden_size": 32,

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 import warm
 from warm import PACKAGE
 
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.module_names import ModuleNames
-from plimsoll.tracing.observer import Observer
-from plimsoll.tracing.options import COPIES
-from plimsoll.tracing.standins.environment import cuda_like
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.module_names import ModuleNames
+from plimsoll_trace.observer import Observer
+from plimsoll_trace.options import COPIES
+from plimsoll_trace.standins.environment import cuda_like
 
 MEASURED = os.path.join(os.path.dirname(__file__), "measured.json")
 # All is asked for on the first one.
@@ -86,7 +86,7 @@ def rows_of(test, text):
         with open(program, "w", encoding="utf-8") as file:
             file.write(text)
         output = os.path.join(folder, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", program],
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
@@ -112,7 +112,7 @@ class TracedFolder(unittest.TestCase):
             file.write(text)
 
     def start(self, program, scratch=None, protection=None, output=os.devnull):
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         temporary = {} if scratch is None else {"TMPDIR": scratch}
         return warm.Popen(
             [

@@ -16,10 +16,10 @@ import warm
 from tracing.watching import Asked, rows_of, watched
 from warm import PACKAGE
 
-from plimsoll.tracing.corrections import resized
-from plimsoll.tracing.kernels import spectra
-from plimsoll.tracing.kernels.spectra import work_area
-from plimsoll.tracing.programs.devices.host_ops import is_on_host, is_part
+from plimsoll_trace.corrections import resized
+from plimsoll_trace.kernels import spectra
+from plimsoll_trace.kernels.spectra import work_area
+from plimsoll_trace.programs.devices.host_ops import is_on_host, is_part
 
 CALLS = """
 import inspect
@@ -190,7 +190,7 @@ class InAProgram(unittest.TestCase):
 # With names of its own, so that nothing holds those of the program.
 LONG_WAY = """
 exec('''
-from plimsoll.tracing.programs import plain_ops
+from plimsoll_trace.programs import plain_ops
 plain_ops.PlainOps.run = lambda *_: plain_ops.MORE
 ''', {})
 """
@@ -684,7 +684,7 @@ except KeyError as error:
 def traced(folder, text):
     with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
         file.write(text)
-    command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", "t.jsonl"]
+    command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", "t.jsonl"]
     return warm.run(
         [*command, "--program", "train.py"],
         cwd=folder,

@@ -16,10 +16,10 @@ from tracing import watching
 from tracing.watching import Asked, rows_of, watched
 from warm import PACKAGE
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import likely_values, shuffling
-from plimsoll.tracing.known import computing, layout
-from plimsoll.tracing.programs.compiling.padding import _Trial
+from plimsoll_trace import small_values
+from plimsoll_trace.choices import likely_values, shuffling
+from plimsoll_trace.known import computing, layout
+from plimsoll_trace.programs.compiling.padding import _Trial
 
 # The logits would take 8 GB of host memory as float32.
 PROGRAM = """

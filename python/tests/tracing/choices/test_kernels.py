@@ -16,10 +16,10 @@ from tracing.test_convolutions import problem
 from tracing.watching import rows_of
 from warm import PACKAGE
 
-from plimsoll.tracing.kernels import choices, cudnn
-from plimsoll.tracing.kernels.cudnn_library import _Is
-from plimsoll.tracing.kernels.fitted import files, forests, rules
-from plimsoll.tracing.known import computing
+from plimsoll_trace.kernels import choices, cudnn
+from plimsoll_trace.kernels.cudnn_library import _Is
+from plimsoll_trace.kernels.fitted import files, forests, rules
+from plimsoll_trace.known import computing
 
 PROGRAM = """
 import torch
@@ -90,7 +90,7 @@ class Ranked(unittest.TestCase):
 
     def test_all_settings_of_a_kernel_are_read(self):
         listed = self.known.tried(LAYER, "forward")
-        with mock.patch("plimsoll.tracing.kernels.cudnn_library._FEW_KNOBS", 1):
+        with mock.patch("plimsoll_trace.kernels.cudnn_library._FEW_KNOBS", 1):
             self.assertEqual(self.known.tried(LAYER, "forward"), listed)
         self.assertGreater(max(len(one.knobs) for one in listed), 1)
 

@@ -12,15 +12,15 @@ from torch.nn.functional import one_hot
 from tracing import watching
 from tracing.watching import rows_of, watched
 
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import trained
-from plimsoll.tracing.choices.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
-from plimsoll.tracing.choices.drawn_values import spread
-from plimsoll.tracing.known import computing, later
-from plimsoll.tracing.programs.values import PlausibleScalars
-from plimsoll.tracing.scalars import UNKNOWN
-from plimsoll.tracing.standins.copies import deep_copy
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace import small_values
+from plimsoll_trace.choices import trained
+from plimsoll_trace.choices.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
+from plimsoll_trace.choices.drawn_values import spread
+from plimsoll_trace.known import computing, later
+from plimsoll_trace.programs.values import PlausibleScalars
+from plimsoll_trace.scalars import UNKNOWN
+from plimsoll_trace.standins.copies import deep_copy
 
 
 def known(value):

@@ -15,12 +15,12 @@ from tracing.watching import TracedFolder
 from warm import PACKAGE
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.options import COPIES
-from plimsoll.tracing.programs import weights
-from plimsoll.tracing.programs.children import WRITE_FOR_REAL
-from plimsoll.tracing.programs.files import by_number, overlay
-from plimsoll.tracing.programs.places import Places
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.options import COPIES
+from plimsoll_trace.programs import weights
+from plimsoll_trace.programs.children import WRITE_FOR_REAL
+from plimsoll_trace.programs.files import by_number, overlay
+from plimsoll_trace.programs.places import Places
+from plimsoll_trace.standins.patches import Patches
 
 TRACKER = """
 import os, subprocess
@@ -292,7 +292,7 @@ class Dependencies(TracedFolder):
 
     def state(self, files, before=None):
         asked = json.dumps({"files": files, "before": before})
-        command = [sys.executable, "-m", "plimsoll.trace", "--state"]
+        command = [sys.executable, "-m", "plimsoll_trace", "--state"]
         environment = {**os.environ, "PYTHONPATH": PACKAGE}
         ended = subprocess.run(
             command, input=asked, env=environment, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tracing.watching import TracedFolder
 
-from plimsoll.tracing.options import COPIES, VIEW
+from plimsoll_trace.options import COPIES, VIEW
 
 # A library in C: it opens files without Python.
 OPENS_ITSELF = """

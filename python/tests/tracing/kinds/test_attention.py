@@ -15,8 +15,8 @@ import warm
 from tracing.watching import MEASURED, Asked, measured, rows_of, watched
 from warm import PACKAGE
 
-from plimsoll.tracing.gpu import gpu_of
-from plimsoll.tracing.standins.attention_kernels import choose
+from plimsoll_trace.gpu import gpu_of
+from plimsoll_trace.standins.attention_kernels import choose
 
 
 def chosen(dtype=torch.bfloat16, head=64, masked=False, keys=16, **settings):
@@ -430,7 +430,7 @@ def traced(text, *arguments):
         output = os.path.join(folder, "trace.jsonl")
         with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
             file.write(text)
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", "train.py", *arguments],
             cwd=folder,

@@ -25,13 +25,13 @@ from tracing import watching
 from tracing.watching import rows_of
 from warm import PACKAGE
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import likely_values
-from plimsoll.tracing.choices.chosen import LIKELY_NOTE, NOTE
-from plimsoll.tracing.kernels import cudnn
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.fitted import transforms
-from plimsoll.tracing.programs import values
+from plimsoll_trace import small_values
+from plimsoll_trace.choices import likely_values
+from plimsoll_trace.choices.chosen import LIKELY_NOTE, NOTE
+from plimsoll_trace.kernels import cudnn
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.kernels.fitted import transforms
+from plimsoll_trace.programs import values
 
 ASKED = os.path.join(os.path.dirname(PACKAGE), "bench", "truth", "asked-convolutions.json.xz")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -25,13 +25,13 @@ from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.watching import rows_of
 
-from plimsoll.tracing.programs.compiling.entry import Calls, _compiled_model
-from plimsoll.tracing.programs.compiling.equal_kernels import key
-from plimsoll.tracing.programs.compiling.execution import Forms, forms
-from plimsoll.tracing.programs.compiling.likely_sizes import Loads, Size, evaluates, likely
-from plimsoll.tracing.programs.compiling.lowering_fork import Coming
-from plimsoll.tracing.programs.compiling.parts import Parts
-from plimsoll.tracing.programs.compiling.quicker import needed, possible_patterns, quicker
+from plimsoll_trace.programs.compiling.entry import Calls, _compiled_model
+from plimsoll_trace.programs.compiling.equal_kernels import key
+from plimsoll_trace.programs.compiling.execution import Forms, forms
+from plimsoll_trace.programs.compiling.likely_sizes import Loads, Size, evaluates, likely
+from plimsoll_trace.programs.compiling.lowering_fork import Coming
+from plimsoll_trace.programs.compiling.parts import Parts
+from plimsoll_trace.programs.compiling.quicker import needed, possible_patterns, quicker
 
 CONVOLUTIONS = """
 import torch
@@ -261,7 +261,7 @@ for (x,) in train:
 """
 # Which graphs this process lowers itself.
 COUNTED = """
-from plimsoll.tracing.programs.compiling.lowering import Lowering
+from plimsoll_trace.programs.compiling.lowering import Lowering
 lower, mine = Lowering._lower, []
 def counted(self, graph, inputs, kind):
     mine.append(kind)
@@ -534,7 +534,7 @@ EQUAL_GRAPHS_PROGRAM = """
 import os
 import torch
 from torch import nn
-from plimsoll.tracing.programs.compiling import lowering
+from plimsoll_trace.programs.compiling import lowering
 
 os.sched_getaffinity = lambda _: {{0}}
 lowered = []
@@ -593,7 +593,7 @@ import os
 import torch
 from torch import nn
 from torch._inductor.codegen.triton import TritonKernel
-import plimsoll.tracing.programs.compiling.quicker as quicker
+import plimsoll_trace.programs.compiling.quicker as quicker
 
 class Layer(nn.Module):
     def __init__(self):

@@ -25,9 +25,9 @@ from torch._subclasses import FakeTensorMode
 from tracing.calls.test_calls import traced
 from tracing.watching import rows_of
 
-from plimsoll.tracing.programs.compiling import ahead, beside
-from plimsoll.tracing.programs.compiling.fake_results import results_once
-from plimsoll.tracing.programs.compiling.quicker import compared_once
+from plimsoll_trace.programs.compiling import ahead, beside
+from plimsoll_trace.programs.compiling.fake_results import results_once
+from plimsoll_trace.programs.compiling.quicker import compared_once
 
 i, j = sympy.symbols("i j", integer=True, nonnegative=True)
 VALUES = (0, 3, True, sympy.Integer(3), sympy.Integer(-1), sympy.Rational(7, 2), 3.0, i, i + 1, j)
@@ -276,7 +276,7 @@ assert torch.ops.aten.silu_backward.default in decomposition_table
 assert (torch.empty(3, device="meta") + 1).shape == (3,)
 print(hash(op) == object.__hash__(op))
 """
-ASKED = "from plimsoll.tracing.imports.op_hashes import hash_by_place as asked; asked()"
+ASKED = "from plimsoll_trace.imports.op_hashes import hash_by_place as asked; asked()"
 
 
 def shown(test, *lines):
@@ -305,8 +305,8 @@ PROGRAM = """
 import os
 import torch
 from torch import nn
-from plimsoll.tracing.programs.compiling import ahead, beside
-from plimsoll.tracing.programs.compiling.lowering import Lowering
+from plimsoll_trace.programs.compiling import ahead, beside
+from plimsoll_trace.programs.compiling.lowering import Lowering
 
 os.sched_getaffinity = lambda _: set(range({cores}))
 begin, forks, lowered, early = ahead.begin, [], [], []

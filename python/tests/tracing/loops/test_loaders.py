@@ -14,12 +14,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from tracing.watching import rows_of
 
-from plimsoll.tracing.programs.drawing import largest
-from plimsoll.tracing.programs.libraries import SeenStep
-from plimsoll.tracing.programs.loops import order, reading_ahead
-from plimsoll.tracing.programs.loops.batch_loops import Number
-from plimsoll.tracing.programs.watch import StepSizes
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.programs.drawing import largest
+from plimsoll_trace.programs.libraries import SeenStep
+from plimsoll_trace.programs.loops import order, reading_ahead
+from plimsoll_trace.programs.loops.batch_loops import Number
+from plimsoll_trace.programs.watch import StepSizes
+from plimsoll_trace.standins.patches import Patches
 
 
 class Drawn(Dataset):

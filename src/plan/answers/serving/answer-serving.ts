@@ -104,7 +104,7 @@ async function generating(
   const { batch, prompt, newTokens, beams, precision } = asked;
   const counts = { batch, prompt, new: newTokens, beams };
   const words = Object.entries(counts).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  const program = ['-m', 'plimsoll.tracing.generating', '--config', config];
+  const program = ['-m', 'plimsoll_trace.generating', '--config', config];
   try {
     return await estimateProgram(
       { command: ['python', ...program, ...words, '--precision', precision], gpu },
