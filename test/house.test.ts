@@ -28,12 +28,8 @@ const layers = [
   'src/jobs/',
   'src/fleet/',
   'src/config/',
-  'src/doctor/',
-  'src/optimize/',
-  'src/migrate/',
   'src/report/',
   'src/server/',
-  'src/library/',
   'src/entries/',
   'src/index.',
   'src/cli/',
@@ -208,7 +204,7 @@ const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
   [
     'which Node runs the command',
     /["']runtime["'], ["']node["']/,
-    ['python/plimsoll/asking/program.py'],
+    ['python/plimsoll/asking/command.py'],
   ],
 ];
 

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { wrapText } from '../report/text/text-width.js';
-import type { CommandContext, CommandModule } from './command-module.js';
-import type { CliIo } from './io.js';
+import type { CliIo, CommandContext, CommandModule } from './io.js';
 
 interface CommandEntry {
   readonly name: string;
@@ -96,12 +95,12 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'fleet',
     summary: 'show all nodes that a Prometheus scrapes: risk, leaks, unused reservations',
-    load: async () => (await import('./engines/fleet-command.js')).fleetCommand,
+    load: async () => (await import('./commands/fleet.js')).fleetCommand,
   },
   {
     name: 'exporter',
     summary: 'export the memory of this node to Prometheus: devices, processes, jobs, forecasts',
-    load: async () => (await import('./engines/exporter-command.js')).exporterCommand,
+    load: async () => (await import('./commands/exporter.js')).exporterCommand,
   },
   {
     name: 'users',
@@ -137,13 +136,13 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'on-node',
     summary: 'run a job on a node of a cluster; batch scripts call it',
-    load: async () => (await import('./engines/on-node-command.js')).onNodeCommand,
+    load: async () => (await import('./commands/on-node.js')).onNodeCommand,
     hidden: true,
   },
   {
     name: 'share',
     summary: 'the share of a card that a workload needs; plimsoll.ray asks it',
-    load: async () => (await import('./engines/share-command.js')).shareCommand,
+    load: async () => (await import('./commands/share.js')).shareCommand,
     hidden: true,
   },
 ];

@@ -299,7 +299,7 @@ function halvesOf(size: number): readonly (readonly [number, number])[] {
 
 describe('a Python program whose supervisor was killed', () => {
   it('goes on alone, finds the next one, and tells it where it stands', async () => {
-    const folder = command.folder();
+    const folder = mkdtempSync(join(command.folder(), 'alone-'));
     const environment = { PLIMSOLL_HOME: join(folder, 'home'), TEST_MARK: folder };
     writeFileSync(join(folder, 'job.py'), script);
     const first = spawn(

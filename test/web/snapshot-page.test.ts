@@ -14,7 +14,7 @@ import {
   snapshotPageData,
   stackTitle,
   timePoints,
-} from '../../src/report/snapshot-page/page-data.js';
+} from '../../src/report/snapshot-recording.js';
 import { analyseSnapshot, type SnapshotAnalysis } from '../../src/snapshot/analyse.js';
 import { holdersAt } from '../../src/snapshot/answer/holders.js';
 import { layoutAt } from '../../src/snapshot/answer/out-of-memory.js';

@@ -9,13 +9,13 @@ from typing import Any, Callable
 
 import torch
 
-from .. import host_values, small_values, sparse
+from .. import op_facts, small_values, sparse
 from ..observer import Observer
 from ..op_facts import draws_numbers
 from . import values
-from .drawing.draws import DRAWS, Draws
 from .places import GPU, HOST, META, REAL, Places
 from .plain_ops import MORE, PlainOps
+from .random_draws import DRAWS, Draws
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
@@ -202,7 +202,7 @@ class ProgramObserver(Observer):
             self.tick()
         else:
             self.count_host_op()
-        if given.mixes(self.places) and func not in host_values.COPIES:
+        if given.mixes(self.places) and func not in op_facts.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
         followed = self._followed.get(id(func))
         if followed is None:
@@ -266,10 +266,10 @@ class ProgramObserver(Observer):
         return self.places.where(tensor) in (HOST, REAL)
 
     def host_copy(self, func, args, kwargs) -> Any:
-        source = args[0] if func is host_values.TO_COPY else args[1]
-        if host_values.read(func, args, kwargs) is None:
+        source = args[0] if func is op_facts.TO_COPY else args[1]
+        if op_facts.read(func, args, kwargs) is None:
             return None
-        if func is host_values.TO_COPY:
+        if func is op_facts.TO_COPY:
             return values.plausible(source, self, kwargs.get("dtype"))
         if self.agreed:
             return args[0]

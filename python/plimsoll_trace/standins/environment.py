@@ -18,7 +18,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import encoder_layer, recurrent, short_gradients
+from . import attention, recurrent, short_gradients
 from .attention import attention_on
 from .autocast import Autocast
 from .functions import ctc_loss, dropout, linear, log_softmax, one_hot, rms_norm, softmax
@@ -149,7 +149,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     try:
         of_card = {
             "scaled_dot_product_attention": attention_on(observer.gpu.capability),
-            **encoder_layer.layers_on(observer.gpu.capability),
+            **attention.layers_on(observer.gpu.capability),
             **recurrent.layers(observer.gpu),
         }
         for name, function in {**_OPS, **of_card}.items():

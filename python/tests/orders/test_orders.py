@@ -15,13 +15,10 @@ from warm import PACKAGE
 
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs import graph_order
-from plimsoll_trace.programs.drawing.draws import Draws
 from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered
-from plimsoll_trace.programs.loops.growing import Allowance, Growing
-from plimsoll_trace.programs.loops.loaders import Passage
-from plimsoll_trace.programs.loops.ragged import Ragged, tensors
-from plimsoll_trace.programs.loops.repeated import Repeated
-from plimsoll_trace.programs.loops.settling import Settling
+from plimsoll_trace.programs.loops.loaders import Allowance, Growing, Passage, Repeated
+from plimsoll_trace.programs.loops.ragged import Ragged, Settling, tensors
+from plimsoll_trace.programs.random_draws import Draws
 from plimsoll_trace.standins.patches import Patches
 
 MIB = 2**20

@@ -45,7 +45,7 @@ class HuggingFace(unittest.TestCase):
         logging.getLogger("transformers").setLevel(logging.ERROR)
 
     def test_hugging_face_language_models_are_known(self):
-        from plimsoll.recovery.parts.shares import is_causal
+        from plimsoll.recovery.parts import is_causal
 
         model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
         self.assertTrue(is_causal(model))
@@ -383,7 +383,7 @@ class Checkpointing(unittest.TestCase):
 
 class Measuring(unittest.TestCase):
     def test_what_was_measured_is_freed(self):
-        from plimsoll.optimizing.measure import kept_for_backward
+        from plimsoll.optimizing.change import kept_for_backward
 
         seen = []
 

@@ -21,12 +21,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from warm import HANG_SECONDS
 
 import plimsoll
-from plimsoll.leaks.census import count_tensors, take_census
 from plimsoll.leaks.collection import PressureCollector
 from plimsoll.leaks.kept import came_at_once, kept
-from plimsoll.loading.load import place_with_offload
-from plimsoll.loading.quantized import pack, quantize, unpack
-from plimsoll.loading.saved import model_key
+from plimsoll.leaks.tracker import count_tensors, take_census
+from plimsoll.loading.load import model_key, pack, place_with_offload, quantize, unpack
 
 
 def tower():
@@ -102,7 +100,7 @@ class Load(unittest.TestCase):
         self.assertIsNot(plimsoll.load(tower, "cpu"), first)
 
     def test_a_saved_choice_is_read_and_not_trusted(self):
-        from plimsoll.loading.saved import saved_choice
+        from plimsoll.loading.load import saved_choice
 
         with tempfile.TemporaryDirectory() as home:
             os.makedirs(os.path.join(home, "quantization"))

@@ -22,9 +22,14 @@ from sdk.test_tools import FakeGauge
 import plimsoll
 from plimsoll.debugging.alerts import THRESHOLDS
 from plimsoll.failure import Failure
-from plimsoll.leaks.census import Census
-from plimsoll.sessions.batch_choice import Line, choose_batch, line_tried, measure_samples
-from plimsoll.sessions.recommend import recommend
+from plimsoll.leaks.tracker import Census
+from plimsoll.sessions.batch_choice import (
+    Line,
+    choose_batch,
+    line_tried,
+    measure_samples,
+    recommend,
+)
 from plimsoll.sessions.session import MeteredStep
 from plimsoll.settings.read import OF_THE_COMMAND, checked, leaves, read_settings, variable_of
 

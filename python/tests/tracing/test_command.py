@@ -22,7 +22,6 @@ from tracing.watching import asked_sizes
 from warm import PACKAGE
 
 from plimsoll.failure import Failure
-from plimsoll_trace import adapters
 from plimsoll_trace.__main__ import main
 from plimsoll_trace.gpu import H200
 from plimsoll_trace.ledger import Ledger
@@ -31,7 +30,7 @@ from plimsoll_trace.observer import Observer
 from plimsoll_trace.options import parse
 from plimsoll_trace.programs.launchers import launch_of
 from plimsoll_trace.programs.places import Places
-from plimsoll_trace.record import record
+from plimsoll_trace.record import add_adapters, record
 from plimsoll_trace.sources import hugging_face
 from plimsoll_trace.sources.batches import batch_for
 from plimsoll_trace.standins.cuda_names import on_meta
@@ -40,6 +39,7 @@ from plimsoll_trace.workload import Workload
 
 SCRIPT = """
 import torch
+
 
 def workload(width=64, batch=8):
     layers = [torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1)]
@@ -257,7 +257,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        adapters.add(workload, rank)
+        add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -288,7 +288,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            adapters.add(
+            add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 

@@ -9,8 +9,7 @@ import { type ReplayTrace, replayText } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { type Announce, showBusy } from '../screen/progress.js';
 
 interface ReplayArguments {

@@ -16,7 +16,7 @@ from tracing.watching import MEASURED, Asked, measured, rows_of, watched
 from warm import PACKAGE
 
 from plimsoll_trace.gpu import gpu_of
-from plimsoll_trace.standins.attention_kernels import choose
+from plimsoll_trace.standins.attention import choose
 
 
 def chosen(dtype=torch.bfloat16, head=64, masked=False, keys=16, **settings):

@@ -22,7 +22,7 @@ from tracing.calls.test_calls import traced
 from tracing.watching import rows_of
 from warm import PACKAGE
 
-from plimsoll_trace.programs.compiling.formulas import formulas_once, quickly_matched
+from plimsoll_trace.programs.compiling.repeated_work import formulas_once, quickly_matched
 from plimsoll_trace.programs.lightning import _ends_with_an_epoch, _limits
 from plimsoll_trace.programs.loops.loaders import Passage
 

@@ -9,10 +9,10 @@ import {
   peakHeading,
   recommendedWords,
   savingsBasis,
+  serveText,
   settingOptions,
   verdictOf,
 } from '../../../../src/report/estimate-words.js';
-import { serveText } from '../../../../src/report/text/serve-room-text.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { postQuestion } from '../../api/client.js';
 import { asRefusal, type Refusal } from '../../api/refusal.js';
