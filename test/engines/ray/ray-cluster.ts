@@ -285,7 +285,7 @@ export interface RayPython {
   readonly path: string;
 }
 
-export function rayPython(): RayPython {
+function rayPython(): RayPython {
   return { program: join(rayPackages(), 'bin/python'), path: '' };
 }
 
@@ -345,7 +345,7 @@ const objectStoreBytes = 80 * mebibyte;
 const memoryBytes = 8192 * mebibyte;
 
 /** What all nodes are started with. */
-export function commonWords({ name, ip, words }: TestNode): readonly string[] {
+function commonWords({ name, ip, words }: TestNode): readonly string[] {
   return [
     ...words,
     `--node-name=${name}`,
@@ -359,7 +359,7 @@ export function commonWords({ name, ip, words }: TestNode): readonly string[] {
 }
 
 /** Two cores start some twenty processes: none of them is given up, and what is not needed is off. */
-export const patientSettings: Readonly<Record<string, string>> = {
+const patientSettings: Readonly<Record<string, string>> = {
   RAY_raylet_start_wait_time_s: '600',
   RAY_DASHBOARD_STARTUP_TIMEOUT_S: '600',
   RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT: '600',

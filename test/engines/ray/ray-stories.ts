@@ -15,7 +15,7 @@ export interface RayUnderTest {
   readonly engine: ClusterEngine;
 }
 
-export const onHost = ['--memory=64MiB', '--gpus=0'];
+const onHost = ['--memory=64MiB', '--gpus=0'];
 
 /** What people do with a cluster of Ray, and what happens to them. */
 export function rayStories(under: () => RayUnderTest): void {
