@@ -63,7 +63,7 @@ def ask(words: list[str]) -> dict[str, Any]:
     """The document that the command prints with `--json`; its error as a `Failure`."""
     try:
         done = subprocess.run(
-            [*_command(), words[0], "--json", *words[1:]],
+            [*command(), words[0], "--json", *words[1:]],
             capture_output=True,
             text=True,
             check=False,
@@ -81,8 +81,8 @@ def ask(words: list[str]) -> dict[str, Any]:
     return answer
 
 
-def _command() -> list[str]:
-    """In a wheel, in a checkout, or installed by npm; the nearest first."""
+def command() -> list[str]:
+    """How to start it: in a wheel, in a checkout, or installed by npm; the nearest first."""
     trouble = Failure(
         "no-command",
         "the command plimsoll was not found",
@@ -91,12 +91,12 @@ def _command() -> list[str]:
     )
     for folder in FOLDERS:
         try:
-            command = command_in(folder)
+            found = command_in(folder)
         except Failure as failure:
             trouble = failure
             continue
-        if command is not None:
-            return command
+        if found is not None:
+            return found
     installed = shutil.which("plimsoll")
     if installed is None:
         raise trouble

@@ -417,8 +417,8 @@ class Shipped(unittest.TestCase):
         self.assertGreater(min(found.values()), 75)
 
     def test_rules_ask_for_facts_that_are_known_and_tell_how_many_layers_they_came_from(self):
-        found = [rule for rows in models.table_of_rules().values() for rule in rows]
-        self.assertEqual(sorted(models.table_of_rules()), ["by pixels", "left out", "transforms"])
+        found = [rule for rows in models.rule_table().values() for rule in rows]
+        self.assertEqual(sorted(models.rule_table()), ["by pixels", "left out", "transforms"])
         for rule in found:
             with self.subTest(rule=rule.name):
                 self.assertLessEqual(set(rule.when), set(unranked.FACTS))
