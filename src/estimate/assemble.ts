@@ -78,6 +78,24 @@ export function otherReservedPeaks(gpu: Gpu, stream: EventStream): readonly numb
   return otherOrders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
 }
 
+/** The same estimate with the context of another card; what kernels choose there may differ a little. */
+export function onOtherCard(
+  estimate: Estimate,
+  from: Pick<Gpu, 'context'>,
+  to: Pick<Gpu, 'context'>,
+): Estimate {
+  const more = to.context.bytes - from.context.bytes;
+  const { peak } = estimate;
+  return {
+    ...estimate,
+    peak: {
+      ...peak,
+      deviceBytes: peak.deviceBytes + more,
+      leastCapacityBytes: peak.leastCapacityBytes + more,
+    },
+  };
+}
+
 export function contextNote({ name, context }: Gpu): string {
   const [low, high] = [context.lowBytes, context.highBytes].map((bytes) => Math.round(bytes / MiB));
   return `The CUDA context of the ${name} takes ${low} to ${high} MiB (${context.provenance}).`;

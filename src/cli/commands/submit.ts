@@ -78,6 +78,7 @@ import {
 import {
   addTypeOptions,
   addWorkloadOptions,
+  groupOptions,
   workloadMachine,
 } from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';
@@ -161,18 +162,31 @@ export const submitCommand: CommandModule = {
       )
       // Options of a cluster's own command; a server of ours refuses them.
       .allowUnknownOption();
-    addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
-      .addHelpText('after', help)
-      .action(
-        context.action((typed: readonly string[]) => {
-          const words = withoutOwnOptions(typed, command);
-          const given = command.opts<Arguments>();
-          return clusterOf(given) === undefined
-            ? submit(words, checkedForServer(words, given, command), context)
-            : submitToCluster(words, checkedForCluster(given), context);
-        }),
-      );
+    addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))));
+    groupOptions(command, optionGroups);
+    command.addHelpText('after', help).action(
+      context.action((typed: readonly string[]) => {
+        const words = withoutOwnOptions(typed, command);
+        const given = command.opts<Arguments>();
+        return clusterOf(given) === undefined
+          ? submit(words, checkedForServer(words, given, command), context)
+          : submitToCluster(words, checkedForCluster(given), context);
+      }),
+    );
   },
+};
+
+/** The options that most people need stand first in the help. */
+const optionGroups = {
+  'Options used most:': [
+    ...['--memory', '--model', '--priority', '--gpus', '--timeout', '--name', '--cwd', '--env'],
+    ...['--follow', '--wait', '--batch', '--json'],
+  ],
+  'Clusters:': [
+    ...['--engine', '--dry-run', '--attempts', '--container-image', '--gpu-sharing'],
+    ...['--host-memory', '--cpus', '--supervisor', '--address', '--namespace'],
+  ],
+  'Server:': ['--server', '--token-file', '--ca'],
 };
 
 const help = `
