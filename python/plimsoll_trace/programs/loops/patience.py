@@ -93,8 +93,8 @@ class _Copies:
     """The requests of turns that are left out: each turn asks for what the one before it did, by the same sizes more.
 
     A text that is sampled by hand grows by a token each turn, and so does its cache. A turn may hold what the next one
-    gives back, and nothing longer. The program goes on with what its last turn made, which lies from then on in what the
-    last copied turn would have made.
+    gives back, and nothing longer. The program goes on with what its last turn made, which lies from then on in what
+    the last copied turn would have made.
     """
 
     def __init__(self, observer: Any) -> None:
@@ -128,9 +128,7 @@ class _Copies:
         if len(self._ends) < 4:
             return None
         events = self._observer.ledger.events
-        first, second, third = (
-            events[begin:end] for begin, end in zip(self._ends, self._ends[1:])
-        )
+        first, second, third = (events[begin:end] for begin, end in zip(self._ends, self._ends[1:]))
         before, kept, last = _left_by(first), _left_by(second), _left_by(third)
         steps, earlier = steps_of(third, kept, last), steps_of(second, before, kept)
         if not steps or earlier is None or set(kept.values()) != set(last.values()):
