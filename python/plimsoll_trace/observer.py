@@ -1,7 +1,7 @@
 """Sees every op that PyTorch runs on the meta device and records what CUDA would ask for.
 
 A storage is one allocation; its weak reference dying is its free. What a CUDA kernel takes
-besides its outputs comes from the rules in `plimsoll.kernels`.
+besides its outputs comes from the rules in `plimsoll_trace.kernels`.
 """
 
 from __future__ import annotations
@@ -265,6 +265,11 @@ class Observer(TorchDispatchMode):
         entry = self._live[key]
         ident, entry.ident = entry.ident, 0
         return ident
+
+    def moved(self, to: dict[int, int]) -> None:
+        """Says that all that lay in some allocations lies in others now."""
+        for entry in self._live.values():
+            entry.ident = to.get(entry.ident, entry.ident)
 
     def give_back_workspaces(self) -> None:
         """Those that cuBLAS keeps between its calls; the next call asks for one again."""
