@@ -33,6 +33,7 @@ LOST = 0.05
 # What is kept free grows by this share of the limit where the allocator had to give back its cache.
 MORE_HEADROOM = 0.03
 MAX_HEADROOM = 0.45
+LEAST_HEADROOM = 0.1
 # A loss is computed in parts where this many copies of the logits, in four bytes each, would pass this share.
 LOSS_FROM = 0.8
 LOSS_COPIES = 4
@@ -292,8 +293,6 @@ class Spilling:
             blocks = [block for _, block in self.measuring.blocks() if block.bytes <= most]
             names = tuple(block.name for block in blocks)
             self._apply(Plan(True, 0.0, 0, names))
-            if self.measuring.temporary_bytes > 0:
-                self._make_headroom(self.measuring.temporary_bytes)
             return
         if self._bus is None:
             self._bus = bus_speed(self.card)
@@ -313,7 +312,8 @@ class Spilling:
 
     def _make_headroom(self, temporary: int) -> None:
         limit = self.store.limit
-        headroom = max(temporary + int(limit * LOST), self._stated_headroom)
+        least = max(self._stated_headroom, int(limit * LEAST_HEADROOM))
+        headroom = max(temporary + int(limit * LOST), least)
         self.store.headroom = min(int(limit * MAX_HEADROOM), headroom)
 
     def _corrected_measure(self, measured: Measured) -> Measured:
