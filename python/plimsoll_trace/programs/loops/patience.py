@@ -94,9 +94,9 @@ class Patience:
 class _Copies:
     """The requests of turns that are left out: each turn asks for what the one before it did, by the same sizes more.
 
-    A text that is sampled by hand grows by a token each turn, and so does its cache. A turn may hold what the next one
-    gives back, and nothing longer. The program goes on with what its last turn made, which lies from then on in what
-    the last copied turn would have made.
+    A text that is sampled by hand grows by a token each turn, and so does its cache. A turn may hold memory that the
+    next one gives back, and nothing longer. The program goes on with what its last turn made, which lies from then on
+    in what the last copied turn would have made.
     """
 
     def __init__(self, observer: Any) -> None:
