@@ -88,6 +88,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
+    name: 'limit',
+    summary: 'move the memory limit of a job or a run while it runs',
+    load: async () => (await import('./commands/limit.js')).limitCommand,
+  },
+  {
     name: 'pack',
     summary: 'run a list of commands side by side, as their memory allows, without a server',
     load: async () => (await import('./commands/pack.js')).packCommand,

@@ -3,6 +3,7 @@ import type { AddressOrder } from './allocator/settings.js';
 import { replayOn } from './cards/card-limit.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { communicationBytes, type Parallel, ranksOf } from './parallel.js';
+import { spillCurve } from './spill-curve.js';
 import type { EventStream } from './trace/event-stream.js';
 import { type Estimate, type Part, type PartBytes, parts } from './types.js';
 
@@ -28,16 +29,20 @@ export function assembleEstimate(from: EstimateParts): Estimate {
   const { method, gpu, allocatedBytes, reservedBytes, interval, phases, notes } = from;
   const { leastReservedBytes = reservedBytes, parallel } = from;
   const outside = gpu.context.bytes + (parallel === undefined ? 0 : communicationBytes(parallel));
+  const peak = {
+    allocatedBytes,
+    reservedBytes,
+    deviceBytes: reservedBytes + outside,
+    leastCapacityBytes: leastReservedBytes + outside,
+  };
+  const breakdown = breakdownOf(from);
+  const spill = spillCurve({ peak, breakdown }, gpu);
   return {
     method,
-    peak: {
-      allocatedBytes,
-      reservedBytes,
-      deviceBytes: reservedBytes + outside,
-      leastCapacityBytes: leastReservedBytes + outside,
-    },
+    peak,
     interval,
-    breakdown: breakdownOf(from),
+    breakdown,
+    ...(spill.length === 0 ? {} : { spill }),
     ...(parallel === undefined ? {} : { ranks: ranksOf(parallel) }),
     ...(phases === undefined ? {} : { phases }),
     notes,

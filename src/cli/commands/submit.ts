@@ -64,6 +64,7 @@ import {
   oneOfArgument,
   priorityArgument,
   sizeArgument,
+  slowdownArgument,
   traceArgument,
   waitArgument,
 } from '../options/arguments.js';
@@ -102,6 +103,16 @@ export const submitCommand: CommandModule = {
       )
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
       .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
+      .option(
+        '--elastic [times]',
+        'may start with less, if a step then takes at most so many times as long (1.5); its limit may move',
+        slowdownArgument,
+      )
+      .option(
+        '--elastic-least <size>',
+        'with --elastic: what it can do with, where no estimate predicts it',
+        sizeArgument('--elastic-least'),
+      )
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
       .option(
         '--estimate-timeout <duration>',
@@ -295,6 +306,15 @@ function checkedForServer(words: readonly string[], given: Arguments, command: C
   return given;
 }
 
+function noElastic(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: '--elastic is for a server of plimsoll: a cluster does not move the memory of its jobs.',
+    next: 'Leave out --elastic or --engine.',
+  });
+}
+
 interface ClusterSubmitArguments extends SubmitArguments, EngineArguments {
   readonly dryRun?: boolean;
   readonly attempts?: number;
@@ -312,6 +332,7 @@ async function submitToCluster(
   given: ClusterSubmitArguments,
   { io, version }: CommandContext,
 ): Promise<number> {
+  if (given.elastic !== undefined || given.elasticLeast !== undefined) throw noElastic();
   const { command, options } = splitWords(words, given.engine);
   const isKubernetes = given.engine === 'kubernetes';
   if (isKubernetes && options[0] !== undefined) throw noOptions(options[0]);
