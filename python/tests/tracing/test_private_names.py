@@ -9,7 +9,7 @@ import warnings
 
 import torch
 
-from tracing import PACKAGE
+from warm import PACKAGE
 
 TRACER = os.path.join(PACKAGE, "plimsoll_trace")
 with open(os.path.join(TRACER, "private-names.json"), encoding="utf-8") as _file:
