@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501, C408, E741, PLC3002, PLR0915, RUF100, SIM115
 """How long steps take with less memory than they need: unmodified programs, beside what people do by hand.
 
 python3 bench/gpu/spill.py [NAME...] [--cards FOLDER] [--at-once N]   prints the table; one JSON line a program

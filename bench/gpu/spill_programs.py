@@ -1,4 +1,4 @@
-# ruff: noqa: E501, E731
+# ruff: noqa: E501, E731, C408, E741, PLC3002, PLR0915, RUF100, SIM115
 """Programs of bench/gpu/spill.py: 30 models, each with its batch and a plain loop, as people write them."""
 
 import os
