@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from sdk import PACKAGE
+from warm import PACKAGE
 
 from plimsoll.spilling import host_pool, loss, optimizer_states, saved
 from plimsoll.spilling.card import HostAsCard, bus_speed
