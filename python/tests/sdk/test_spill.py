@@ -562,6 +562,11 @@ class Programs(unittest.TestCase):
             plan = decide(measured, limit)
             return type(plan)(**{**vars(plan), "recompute": ("layers.3",), "spill_bytes": 1})
 
+        # Later steps that are shorter than this one would correct its plan.
+        for name in ("MAX_CORRECTED", "MAX_SHORTENED"):
+            patch = mock.patch(f"plimsoll.spilling.program.{name}", 0)
+            patch.start()
+            self.addCleanup(patch.stop)
         needed = self.needed(Layers)
         with self.spilling(int(needed * 0.9), ask=ask) as spilling:
             train(Layers, steps=3)
