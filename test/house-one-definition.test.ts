@@ -24,7 +24,7 @@ const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
   [
     'the smaller microbatch after a failure',
     /^(?:export function smallerMicrobatch|def smaller)\b/m,
-    ['python/plimsoll/recovery/rules/sizes.py', 'src/batches/sizes/smaller-microbatch.ts'],
+    ['python/plimsoll/recovery/rules/sizes.py', 'src/batches/sizes.ts'],
   ],
   [
     'which Node runs the command',

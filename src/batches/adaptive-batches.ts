@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Device } from '../device/device.js';
 import { hostProvider } from '../device/host/provider.js';
-import type { Device } from '../device/types.js';
 import { Failure } from '../failure.js';
 import { readOwnDocument } from '../files/own-file.js';
 import {

@@ -1,9 +1,14 @@
 import { callable, checkArguments, checkOptions, list, whole } from '../units/arguments.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Observation } from './sizes/fit.js';
-import { cleanStepsToGrow, evenPart, growBack } from './sizes/grow-back.js';
-import { keepBelow, type StepReading } from './sizes/keep-below.js';
-import { smallerMicrobatch } from './sizes/smaller-microbatch.js';
+import {
+  cleanStepsToGrow,
+  evenPart,
+  growBack,
+  keepBelow,
+  type Observation,
+  type StepReading,
+  smallerMicrobatch,
+} from './sizes.js';
 
 /** What a step function is told about the microbatch at hand. */
 export interface Microbatch {

@@ -1,9 +1,7 @@
-import { alertSinks } from '../config/alert-sinks.js';
-import { openDevices } from '../config/open-devices.js';
-import type { Settings } from '../config/settings.js';
+import { alertSinks, openDevices, type Settings } from '../config/settings.js';
+import type { Device } from '../device/device.js';
 import type { Discovery } from '../device/discover.js';
 import { selectDevices } from '../device/select-devices.js';
-import type { Device } from '../device/types.js';
 import { buildProfileReport, type ProfileReport } from '../report/profile-report.js';
 import { cleanText } from '../report/text/text-width.js';
 import { systemClock } from '../time/clock.js';

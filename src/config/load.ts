@@ -42,7 +42,7 @@ async function configFromFile({ folder, environment, configPath }: LoadOptions):
   const path = named === undefined ? findConfigFile(folder) : resolve(folder, named);
   if (path === undefined) return {};
   const file = readConfigFile(path, folder, named !== undefined);
-  const { checkConfig } = await import('./check.js');
+  const { checkConfig } = await import('./config-file.js');
   const show = (place: { line: number; column: number }) =>
     `${file.shownPath}:${place.line}:${place.column}`;
   const config = checkConfig(file.value, {

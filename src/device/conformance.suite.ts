@@ -6,7 +6,7 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from './types.js';
+} from './device.js';
 
 /** One provider on a machine with at least one device of its kind. */
 export interface ConformanceCase {

@@ -3,13 +3,13 @@ import { type Clock, systemClock } from '../time/clock.js';
 import { checkOptions, fileName, list, object, text, whole } from '../units/arguments.js';
 import { GiB, MiB } from '../units/bytes.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
-import { GpuNumbers } from './gpu-numbers.js';
+import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from './device.js';
 import { hostProvider } from './host/provider.js';
 import { machineRoots, type Roots } from './kernel-files.js';
 import { nvidiaSmiProvider } from './nvidia-smi/provider.js';
 import { nvmlProvider } from './nvml/provider.js';
 import { type RecordedTrace, readRecordedTrace, type TraceRow } from './recorded-trace.js';
-import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from './types.js';
+import { GpuNumbers } from './select-devices.js';
 
 /** GPUs to make up: from a scenario by name, or from a recorded trace by path. */
 export interface SimulateOptions {

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isKnown, type Known } from '../units/known.js';
-import type { ProcessReading } from './types.js';
+import type { ProcessReading } from './device.js';
 
 /** What the processes of a device hold. */
 export type DeviceUse = Known<readonly Pick<ProcessReading, 'pid' | 'usedBytes'>[]>;

@@ -1,4 +1,4 @@
-import type { KnownModel } from '../model/types.js';
+import type { KnownModel } from '../model/model.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { knownEstimate } from './formula/known-estimate.js';
 import { type FindCapacity, type LeastCapacity, safeCapacity } from './least-capacity.js';

@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
 import { describeConfig } from '../model/config/describe-config.js';
+import type { Model, ModelDescription, StackInput } from '../model/model.js';
 import { usualDecoder } from '../model/names/usual-decoder.js';
-import type { Model, ModelDescription, StackInput } from '../model/types.js';
 import { checkArguments, object, oneOf } from '../units/arguments.js';
 import { formatCount } from '../units/words.js';
 import type { Gpu } from './cards/gpu-table.js';

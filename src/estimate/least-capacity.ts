@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { AllocatorSettings } from './allocator/settings.js';
-import { roundUp, segmentStep } from './allocator/sizes.js';
+import { type AllocatorSettings, roundUp, segmentStep } from './allocator/settings.js';
 import { ReplayRun, replay } from './trace/event-replay.js';
 import { type EventStream, eventKind } from './trace/event-stream.js';
 

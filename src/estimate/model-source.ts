@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
+import type { Model } from '../model/model.js';
 import { readModel } from '../model/read-model.js';
-import type { Model } from '../model/types.js';
 import { MiB } from '../units/bytes.js';
 import { assembleEstimate } from './assemble.js';
 import type { Gpu } from './cards/gpu-table.js';

@@ -1,6 +1,5 @@
 import { GiB, MiB } from '../units/bytes.js';
-import type { FleetAnswers } from './fleet-devices.js';
-import type { InstantQueryName } from './queries.js';
+import type { FleetAnswers, InstantQueryName } from './fleet-devices.js';
 import type { Point } from './read-answer.js';
 
 /** A line that an exporter would answer. */

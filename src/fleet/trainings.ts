@@ -2,10 +2,10 @@ import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { groupedBy } from '../units/grouped-by.js';
 import { isKnown, type Known } from '../units/known.js';
+import type { FleetRank, FleetTraining } from './document.js';
 import { bytesOf, type DeviceBook, type FleetAnswers, keyOf } from './fleet-devices.js';
 import type { Point } from './read-answer.js';
 import { byName, isAtRisk } from './risk-order.js';
-import type { FleetRank, FleetTraining } from './types.js';
 
 /** Distributed trainings, those with most warnings first. */
 export function fleetTrainings(

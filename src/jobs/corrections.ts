@@ -3,8 +3,7 @@ import { basename } from 'node:path';
 import type { Attempt } from '../run/types.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Basis } from './basis.js';
-import type { NeedReason } from './reasons/types.js';
+import type { Basis, NeedReason } from './reasons/types.js';
 
 /** What an attempt showed of its workload. */
 export interface MeasuredRun {

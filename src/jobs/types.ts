@@ -1,7 +1,6 @@
 import type { Attempt } from '../run/types.js';
 import type { Known } from '../units/known.js';
-import type { Basis } from './basis.js';
-import type { JobReason } from './reasons/types.js';
+import type { Basis, JobReason } from './reasons/types.js';
 
 /** Who has the server's own token; every job was his before there were users. */
 export const ownerName = 'owner';

@@ -12,6 +12,7 @@ import {
   safetensorsFile,
 } from './files-for-tests.js';
 import { limits } from './limits.js';
+import type { Weights } from './model.js';
 import {
   badSafetensors,
   chooseInFolder,
@@ -20,7 +21,6 @@ import {
   readSafetensorsHeader,
   readShardedSafetensors,
 } from './read-model.js';
-import type { Weights } from './types.js';
 import { WeightTally } from './weight-tally.js';
 
 const config = '{"model_type":"gpt2"}';

@@ -9,8 +9,8 @@ import { JsonReader } from './files/json-reader.js';
 import { ggufMagic } from './gguf/gguf-header.js';
 import { readGguf } from './gguf/read-gguf.js';
 import { limits } from './limits.js';
+import type { Model, ModelDescription, Weights } from './model.js';
 import { elementsOf } from './parameter-list.js';
-import type { Model, ModelDescription, Weights } from './types.js';
 import { WeightTally } from './weight-tally.js';
 
 const understood =

@@ -1,6 +1,6 @@
 import type { Failure } from '../failure.js';
 import { limits } from './limits.js';
-import type { WeightGroup, Weights, WeightsOfType } from './types.js';
+import type { WeightGroup, Weights, WeightsOfType } from './model.js';
 
 const numberInName = /(?<=^|\.)\d+(?=\.|$)/g;
 

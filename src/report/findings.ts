@@ -1,7 +1,7 @@
 import { Failure } from '../failure.js';
 import type { AttemptSnapshot } from '../run/types.js';
 import { analyseSnapshot, type SnapshotAnalysis } from '../snapshot/analyse.js';
-import { frameText, isOwn } from '../snapshot/answer/frame-place.js';
+import { frameText, isOwn } from '../snapshot/answer/holders.js';
 import type { OutOfMemoryEvent } from '../snapshot/answer/out-of-memory.js';
 import { recordingOf } from '../snapshot/document.js';
 import { readSnapshot } from '../snapshot/read-snapshot.js';

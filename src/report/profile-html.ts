@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../device/types.js';
+import type { ProcessReading } from '../device/device.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';

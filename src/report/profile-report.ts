@@ -1,5 +1,5 @@
+import type { DeviceInfo, ProcessReading } from '../device/device.js';
 import { loadLineOf } from '../device/load-line.js';
-import type { DeviceInfo, ProcessReading } from '../device/types.js';
 import { isKnown, type Known } from '../units/known.js';
 import type {
   Alert,

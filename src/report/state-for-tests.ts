@@ -1,4 +1,4 @@
-import type { AllocatorReading, DeviceInfo, ProcessReading } from '../device/types.js';
+import type { AllocatorReading, DeviceInfo, ProcessReading } from '../device/device.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type {

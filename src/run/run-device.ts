@@ -1,8 +1,7 @@
+import { type Device, DeviceLost } from '../device/device.js';
 import type { Discovery } from '../device/discover.js';
-import { selectDevices } from '../device/select-devices.js';
-import { type Device, DeviceLost } from '../device/types.js';
+import { selectDevices, visibleGpus } from '../device/select-devices.js';
 import { type DeviceUse, readDeviceUse } from '../device/use-file.js';
-import { visibleGpus } from '../device/visible-gpus.js';
 import { systemClock } from '../time/clock.js';
 import { isKnown } from '../units/known.js';
 import { type ProcessBytes, sumBytes } from './processes/memory-holders.js';

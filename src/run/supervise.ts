@@ -1,14 +1,13 @@
-import { smallerMicrobatch } from '../batches/sizes/smaller-microbatch.js';
+import { smallerMicrobatch } from '../batches/sizes.js';
 import { Failure } from '../failure.js';
 import { isDiskFull } from '../files/system-errors.js';
 import { changesOf } from '../plan/environment/job-environment.js';
 import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { shellWords } from '../units/words.js';
-import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
+import { configuredBatches, tellsAccumulation, type YamlSettings } from './adapt/adapted-config.js';
 import { accumulationOf, type KnownFlags, plainName } from './adapt/known-flags.js';
 import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';
-import type { YamlSettings } from './adapt/yaml-settings.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import {
   climb,

@@ -1,14 +1,15 @@
 import { parseAllocConf } from '../estimate/allocator/alloc-conf.js';
 import { createAllocator } from '../estimate/allocator/caching-allocator.js';
-import { type AllocatorSettings, isPowerOfTwo } from '../estimate/allocator/settings.js';
 import {
+  type AllocatorSettings,
   blockSizeFor,
+  isPowerOfTwo,
   largestRequest,
   largestSmall,
   roundupIntervals,
   segmentStep,
   sharedSegment,
-} from '../estimate/allocator/sizes.js';
+} from '../estimate/allocator/settings.js';
 import { Failure } from '../failure.js';
 import { checkArguments, checkOptions, madeBy, texts, whole } from '../units/arguments.js';
 import { groupedBy } from '../units/grouped-by.js';

@@ -1,12 +1,9 @@
 import { byteList, callable, checkArguments, fileName } from '../units/arguments.js';
-import { closeInput, openInput, type SnapshotInput } from './input/snapshot-file.js';
 import { PickleMachine } from './pickle/machine.js';
 import { kind, kindOf, payloadMask, trueTag } from './pickle/values.js';
-import { PickleWindow } from './pickle/window.js';
 import { SnapshotBuilder } from './records/builder.js';
 import { blockState } from './records/known-strings.js';
-import { shape } from './records/object-table.js';
-import { RowList, type SegmentRow } from './records/tables.js';
+import { RowList, type SegmentRow, shape } from './records/tables.js';
 import { limits, refuseLimit, refuseSnapshot } from './refusals.js';
 import type {
   Block,
@@ -18,6 +15,7 @@ import type {
   Segment,
   Snapshot,
 } from './snapshot.js';
+import { closeInput, openInput, PickleWindow, type SnapshotInput } from './snapshot-file.js';
 
 /**
  * Opens what `torch.cuda.memory._dump_snapshot` wrote, plain, .gz or .xz, without running any of it.

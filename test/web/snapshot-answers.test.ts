@@ -19,8 +19,7 @@ import { flameBars, flameTree, holdingsAt } from '../../web/snapshot/answer/flam
 import { eventsBetween } from '../../web/snapshot/answer/near.js';
 import { stateAt } from '../../web/snapshot/answer/state.js';
 import { type ViewRequest, viewOf } from '../../web/snapshot/answer/view.js';
-import { openRecording, type Recording } from '../../web/snapshot/data/recording.js';
-import { unpack } from '../../web/snapshot/data/unpack.js';
+import { openRecording, type Recording, unpack } from '../../web/snapshot/data/recording.js';
 
 interface Both {
   readonly analysis: SnapshotAnalysis;

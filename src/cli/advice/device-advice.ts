@@ -1,4 +1,4 @@
-import type { DeviceInfo, ProcessReading } from '../../device/types.js';
+import type { DeviceInfo, ProcessReading } from '../../device/device.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { basename, join } from 'node:path';
 import { getHeapStatistics } from 'node:v8';
+import type { ProcessReading } from '../../device/device.js';
 import { readKernelFile } from '../../device/kernel-files.js';
-import type { ProcessReading } from '../../device/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { type Advice, unknownSaving } from './advice.js';

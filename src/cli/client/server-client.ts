@@ -5,7 +5,7 @@ import { Failure, type FailureKind } from '../../failure.js';
 import type { JobRequest, JobSummary, JobView, LogAnswer } from '../../jobs/daemon/types.js';
 import { type JobState, jobStates } from '../../jobs/types.js';
 import { isProof } from '../../server/access/token.js';
-import { hashOfToken, tokenId } from '../../server/access/users/user.js';
+import { hashOfToken, tokenId } from '../../server/access/users/user-store.js';
 import type { CliIo } from '../io.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 import { findServer, placeOf, type ServerAddress, type ServerArguments } from './find-server.js';

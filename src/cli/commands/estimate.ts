@@ -7,7 +7,7 @@ import { overRanks } from '../../estimate/over-ranks.js';
 import { estimateProgram, type ProgramMachine } from '../../estimate/program-estimate.js';
 import type { CacheType } from '../../estimate/serving/kv-cache.js';
 import { engines, type ServeEngine } from '../../estimate/serving/serve-estimate.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';

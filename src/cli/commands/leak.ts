@@ -1,17 +1,20 @@
 import { readFile } from 'node:fs/promises';
-import { parseProportional } from '../../device/host/linux-host.js';
-import { machineRoots } from '../../device/kernel-files.js';
 import {
   type Device,
   type DeviceInfo,
   DeviceLost,
   type MemoryReading,
-} from '../../device/types.js';
+} from '../../device/device.js';
+import { parseProportional } from '../../device/host/linux-host.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { leakWords, rateWords } from '../../report/words.js';
-import { type ProcessFacts, readProcessFacts } from '../../run/processes/process-facts.js';
-import { openUserNames } from '../../run/processes/user-names.js';
+import {
+  openUserNames,
+  type ProcessFacts,
+  readProcessFacts,
+} from '../../run/processes/process-facts.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';

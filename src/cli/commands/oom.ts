@@ -1,5 +1,5 @@
 import type { Settings } from '../../config/settings.js';
-import type { DeviceInfo } from '../../device/types.js';
+import type { DeviceInfo } from '../../device/device.js';
 import { alertBlock } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
 import {

@@ -2,19 +2,20 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { publishedName } from '../../model/names/catalogue.js';
 import {
+  loadingOf,
   makeSharedPlan,
+  type PlanLoading,
   planDocument,
   preparePlan,
   type SharedPlan,
 } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
-import { loadingOf, type PlanLoading } from '../../plan/answers/plan-loading.js';
 import {
   budgetNote,
   budgetOf,
@@ -23,10 +24,12 @@ import {
 } from '../../plan/answers/plan-request.js';
 import { offloads, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { saveQuantization } from '../../plan/quantization/quantization-file.js';
-import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planLines } from '../../plan/snippets/plan-lines.js';
 import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
 import {
+  type Framework,
+  frameworkNames,
+  frameworks,
   type ProjectFile,
   type Recognised,
   recogniseFramework,

@@ -15,7 +15,6 @@ import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
-
 import { checkPlatform } from '../../run/program.js';
 import {
   makeHome,
@@ -29,8 +28,7 @@ import {
   usualSocket,
   writeServerNote,
 } from '../../server/service/server-file.js';
-import { openWebhook } from '../../server/webhook/open-webhook.js';
-import { reviewEstimates } from '../../server/webhook/review-estimates.js';
+import { openWebhook, reviewEstimates } from '../../server/webhook/open-webhook.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';

@@ -3,14 +3,15 @@ import type { Command } from 'commander';
 import { homeFolder } from '../../files/folders.js';
 import { cleanText, textWidth } from '../../report/text/text-width.js';
 import { appendAudit, readAudit } from '../../server/access/audit-log.js';
-import { type Role, roles } from '../../server/access/identity.js';
+import { type Role, roles } from '../../server/access/permissions.js';
 import {
   checkUserName,
   newUserToken,
+  openUserStore,
   type User,
   type UserChange,
-} from '../../server/access/users/user.js';
-import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
+  type UserStore,
+} from '../../server/access/users/user-store.js';
 import { readServerNote } from '../../server/service/server-file.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type CliIo, type CommandContext, type CommandModule, printJson } from '../io.js';

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../device/types.js';
+import type { ProcessReading } from '../../device/device.js';
 import { percentOf } from '../../report/words.js';
 import type { ProcessFacts } from '../../run/processes/process-facts.js';
 import { isKnown, type Known } from '../../units/known.js';

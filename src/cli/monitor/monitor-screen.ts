@@ -1,8 +1,8 @@
 import { uptime } from 'node:os';
 import { machineRoots } from '../../device/kernel-files.js';
 import type { ThemeName } from '../../report/text/spans.js';
+import { openUserNames } from '../../run/processes/process-facts.js';
 import { readProcess } from '../../run/processes/process-table.js';
-import { openUserNames } from '../../run/processes/user-names.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';

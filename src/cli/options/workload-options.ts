@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
-import { type GpuHere, gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
+import { openDevices, type Settings } from '../../config/settings.js';
+import { type GpuHere, gpusAmong } from '../../estimate/cards/gpus.js';
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
 import {
   type ModelSize,

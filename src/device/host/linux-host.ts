@@ -3,9 +3,9 @@ import { arch, endianness, release } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
+import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../device.js';
 import { listPids, readKernelBytes, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
-import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../types.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
 import { type ProcessFiles, ProcessList } from './process-list.js';
 

@@ -2,8 +2,8 @@ import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
+import type { ProcessReading } from '../device.js';
 import { sortProcesses } from '../process-names.js';
-import type { ProcessReading } from '../types.js';
 
 /** What the list asks of /proc; tests hand in their own. */
 export interface ProcessFiles {

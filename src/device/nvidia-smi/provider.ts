@@ -3,10 +3,6 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
-import { GpuNumbers } from '../gpu-numbers.js';
-import { machineRoots, type Roots } from '../kernel-files.js';
-import { nvidiaFiles } from '../nvml/nvidia-files.js';
-import { presentableName, sortProcesses } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,
@@ -14,7 +10,11 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from '../types.js';
+} from '../device.js';
+import { machineRoots, type Roots } from '../kernel-files.js';
+import { nvidiaFiles } from '../nvml/nvidia-files.js';
+import { presentableName, sortProcesses } from '../process-names.js';
+import { GpuNumbers } from '../select-devices.js';
 
 /** It answers within 30 ms on a healthy machine; a sick driver can hold it for minutes. */
 const timeLimitMs = 10_000;

@@ -1,7 +1,7 @@
 import type { Known } from '../../units/known.js';
-import { GpuNumbers } from '../gpu-numbers.js';
+import type { Device, DeviceProvider } from '../device.js';
 import { machineRoots, type Roots } from '../kernel-files.js';
-import type { Device, DeviceProvider } from '../types.js';
+import { GpuNumbers } from '../select-devices.js';
 import { NvmlDevice } from './device.js';
 import {
   chooseMemoryCall,

@@ -1,5 +1,5 @@
 import type { ClusterAttempt, ClusterJob, ClusterOrder, ClusterState } from '../cluster.js';
-import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
+import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../job-folder.js';
 import {
   asWritten,
   type GpuSharing,

@@ -8,7 +8,7 @@ import {
   hasClusterEnded,
 } from '../cluster.js';
 import { refuseEnded } from '../job-failures.js';
-import { objectIn } from '../json-values.js';
+import { objectIn } from '../job-folder.js';
 import {
   type BegunPod,
   begunPods,

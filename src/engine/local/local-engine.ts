@@ -13,7 +13,7 @@ import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { checkArguments, fileName, object, texts } from '../../units/arguments.js';
 import { isKnown } from '../../units/known.js';
-import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
 
 /** Between two looks at the journals of runs that go on; no looks while none does. */

@@ -19,7 +19,7 @@ import { type JournalEntry, parseEntry } from '../../run/store/journal-entry.js'
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
-import type { RunNews, RunOrder } from '../types.js';
+import type { RunNews, RunOrder } from '../engine.js';
 
 export interface LocalRunParts {
   readonly home: string;

@@ -7,14 +7,15 @@ import {
   isKeptOrder,
   isTexts,
   JobFolder,
+  type JsonObject,
   jobPaths,
   type KeptAttempt,
   type KeptEnd,
   type KeptForms,
   type KeptOrder,
   newJobPath,
+  objectIn,
 } from '../job-folder.js';
-import { type JsonObject, objectIn } from '../json-values.js';
 import type { RayOffer } from './nodes.js';
 import type { RayRequest } from './request.js';
 

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
 import { hostname } from 'node:os';
 import { Failure } from '../../failure.js';
-import { homeOfAttempt, type NodeEdges, runAttempt } from '../node/run-attempt.js';
-import { nodeRunVariable } from '../node/supervise-run.js';
+import { homeOfAttempt, type NodeEdges, nodeRunVariable, runAttempt } from '../node/run-attempt.js';
 import type { RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';
 import type { RayOffer } from './nodes.js';

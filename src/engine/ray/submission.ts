@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import { shellWords } from '../../units/words.js';
-import { objectIn, textIn } from '../json-values.js';
+import { objectIn, textIn } from '../job-folder.js';
 import { startedAgain } from '../node/run-attempt.js';
 import { notRay, type RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';

@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
-import { objectIn, objectsIn, textIn } from '../json-values.js';
+import { objectIn, objectsIn, textIn } from '../job-folder.js';
 import { numberIn, wordsIn } from './commands.js';
 
 /** A job or a task of an array, as Slurm has it. */

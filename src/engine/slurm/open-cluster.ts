@@ -3,8 +3,13 @@ import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Place } from '../job-failures.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
-import { type GpuOffer, gpuOffers, type SlurmSettings } from './gpu-types.js';
-import { readNodes, type SlurmNodes } from './nodes.js';
+import {
+  type GpuOffer,
+  gpuOffers,
+  readNodes,
+  type SlurmNodes,
+  type SlurmSettings,
+} from './nodes.js';
 import { type ClusterNeed, type SlurmRequest, slurmRequest } from './request.js';
 
 /** What a cluster has for one job, at one moment. */

@@ -1,12 +1,11 @@
 import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
 import type { Task } from '../job-folder.js';
-import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
-import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
+import { type SlurmAttempt, type SlurmJobFolder, type SlurmOrder, silentMs } from './job-folder.js';
 import { isRefusedLaunch, type SlurmJob } from './job-states.js';
+import { arrayTasks } from './request.js';
 import { type AttemptParts, commentOf, submitAttempt, successor } from './submit-attempt.js';
-import { silentMs } from './turns.js';
 
 /** What is known of a job that may be lost. */
 interface Suspect {

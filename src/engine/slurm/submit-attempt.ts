@@ -2,11 +2,10 @@ import { isKnown } from '../../units/known.js';
 import { shellWords } from '../../units/words.js';
 import type { Task } from '../job-folder.js';
 import { startedAgain } from '../node/run-attempt.js';
-import { withoutArray } from './array-tasks.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import { isRefusedLaunch, readJobs, type SlurmJob } from './job-states.js';
-import type { SlurmRequest } from './request.js';
+import { type SlurmRequest, withoutArray } from './request.js';
 
 /** What is to be submitted. */
 export interface AttemptParts {

@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SlurmEnd, SlurmJobFolder } from './job-folder.js';
+import { awaitTurn, isOver, type SlurmEnd, type SlurmJobFolder } from './job-folder.js';
 import { endForTests, jobInFolder } from './job-for-tests.js';
-import { awaitTurn, isOver } from './turns.js';
 
 let home: string;
 let folder: SlurmJobFolder;

@@ -1,7 +1,12 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
-import { type AllocatorSettings, defaultSettings, isPowerOfTwo } from './settings.js';
-import { roundupIntervals, smallestOwnSegment } from './sizes.js';
+import {
+  type AllocatorSettings,
+  defaultSettings,
+  isPowerOfTwo,
+  roundupIntervals,
+  smallestOwnSegment,
+} from './settings.js';
 
 /** What a `PYTORCH_CUDA_ALLOC_CONF` says. */
 export interface AllocConf {

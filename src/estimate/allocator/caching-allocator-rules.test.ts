@@ -2,8 +2,13 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB, KiB, MiB } from '../../units/bytes.js';
 import { type CachingAllocator, createAllocator } from './caching-allocator.js';
-import { type AllocatorSettings, defaultSettings } from './settings.js';
-import { blockSizeFor, roundUp, segmentSizeFor } from './sizes.js';
+import {
+  type AllocatorSettings,
+  blockSizeFor,
+  defaultSettings,
+  roundUp,
+  segmentSizeFor,
+} from './settings.js';
 
 const mebibyte = 1024 ** 2;
 

@@ -1,6 +1,5 @@
 import { MiB } from '../../units/bytes.js';
-import type { AddressOrder } from './settings.js';
-import { roundUp, segmentStep, smallSegment } from './sizes.js';
+import { type AddressOrder, roundUp, segmentStep, smallSegment } from './settings.js';
 
 /** The driver asks the kernel for address space in multiples of this. */
 export const regionStep = 32 * MiB;

@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import type { KnownModel } from '../../model/types.js';
+import type { KnownModel } from '../../model/model.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../units/data-types.js';
 import type { QuantizationPreset, Workload } from '../types.js';
 import type { Wording } from '../wording.js';

@@ -4,14 +4,13 @@ import type {
   ModelDescription,
   UnknownModel,
   Weights,
-} from '../../model/types.js';
+} from '../../model/model.js';
 import { GiB, MiB } from '../../units/bytes.js';
-import { roundUp } from '../allocator/sizes.js';
+import { roundUp } from '../allocator/settings.js';
 import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { type EstimateWork, inThisThread } from '../estimate-work.js';
-import { cacheBytes } from '../serving/kv-cache.js';
-import { calculated } from '../serving/parts.js';
+import { cacheBytes, calculated } from '../serving/kv-cache.js';
 import type { Estimate, Workload } from '../types.js';
 import { callWording, type Wording } from '../wording.js';
 import {

@@ -1,6 +1,6 @@
-import type { Family, KnownModel } from '../../model/types.js';
+import type { Family, KnownModel } from '../../model/model.js';
 import { MiB } from '../../units/bytes.js';
-import { roundUp, segmentStep } from '../allocator/sizes.js';
+import { roundUp, segmentStep } from '../allocator/settings.js';
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
@@ -10,7 +10,7 @@ import type { Estimate, Optimizer, Part, Workload } from '../types.js';
 import { NoFormula, packingOf } from './checks.js';
 import type { Built } from './families/context.js';
 import { familyBuilds } from './families/registry.js';
-import { columnSumScratch } from './ops/reduction.js';
+import { columnSumScratch } from './ops/linear.js';
 import { Net, type Packing, type Parameter } from './run/net.js';
 import { type Block, Recorder, tooLarge } from './run/recorder.js';
 import { bytesIn, Tape, type Tensor } from './run/tape.js';

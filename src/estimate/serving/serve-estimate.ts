@@ -1,8 +1,15 @@
-import type { KnownModel, Weights } from '../../model/types.js';
+import type { KnownModel, Weights } from '../../model/model.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Estimate, QuantizationPreset } from '../types.js';
-import { type CacheType, cacheBytes, widestToken } from './kv-cache.js';
-import { calculated, type WeightType, weightBytes, widthOf } from './parts.js';
+import {
+  type CacheType,
+  cacheBytes,
+  calculated,
+  type WeightType,
+  weightBytes,
+  widestToken,
+  widthOf,
+} from './kv-cache.js';
 
 export const engines = ['vllm', 'llama.cpp', 'transformers'] as const;
 export type ServeEngine = (typeof engines)[number];

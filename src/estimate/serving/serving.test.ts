@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { readModelConfig } from '../../model/config/read-config.js';
-import type { KnownModel } from '../../model/types.js';
+import type { KnownModel } from '../../model/model.js';
 import { findGpu } from '../cards/gpus.js';
-import { generateFormula } from './generate-formula.js';
-import { cacheBytes } from './kv-cache.js';
+import { cacheBytes, generateFormula } from './kv-cache.js';
 import { serveEstimate } from './serve-estimate.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-serving-'));

@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import { largestRequest } from '../allocator/sizes.js';
+import { largestRequest } from '../allocator/settings.js';
 
 /** What happens to an allocator, one number each so that a stream is three flat columns. */
 export const eventKind = {

@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
-import { largestRequest } from '../allocator/sizes.js';
+import { largestRequest } from '../allocator/settings.js';
 import { type Parallel, parallelWays } from '../parallel.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasWorkspace } from './recorded-events.js';

@@ -1,5 +1,5 @@
 import type { CachingAllocator } from '../allocator/caching-allocator.js';
-import { roundUp } from '../allocator/sizes.js';
+import { roundUp } from '../allocator/settings.js';
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { type LimitedReplay, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';

@@ -1,6 +1,11 @@
 import type { CachingAllocator } from '../allocator/caching-allocator.js';
-import { defaultSettings } from '../allocator/settings.js';
-import { blockStep, largestSmall, roundUp, segmentSizeFor } from '../allocator/sizes.js';
+import {
+  blockStep,
+  defaultSettings,
+  largestSmall,
+  roundUp,
+  segmentSizeFor,
+} from '../allocator/settings.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { type EventStream, eventKind } from './event-stream.js';

@@ -1,4 +1,4 @@
-import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/engine.js';
 import type { Clock } from '../../time/clock.js';
 import { attemptForTests } from '../store/attempt-for-tests.js';
 

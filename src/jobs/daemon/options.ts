@@ -1,5 +1,5 @@
 import type { Discovery } from '../../device/discover.js';
-import type { Engine } from '../../engine/types.js';
+import type { Engine } from '../../engine/engine.js';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import type { Estimate } from '../../estimate/types.js';
 import type { PlanWithin } from '../../plan/answers/answer-plan.js';

@@ -3,9 +3,9 @@ import type { EnvironmentChange } from '../../plan/environment/job-environment.j
 import type { Account, ClimbedRung, ProgressPoint, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
-import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
 import type {
+  Basis,
   DegradedReason,
   JobReason,
   NeedReason,

@@ -1,7 +1,13 @@
 import type { RunSettings } from '../../run/types.js';
 import type { Known } from '../../units/known.js';
-import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
+
+/**
+ * What a figure of a reservation rests on. `unknown`: nothing is known of the job, and the figure is
+ * what a whole device can be loaded with.
+ */
+export const bases = ['stated', 'estimated', 'measured', 'unknown'] as const;
+export type Basis = (typeof bases)[number];
 
 /** A job that needs more than its devices allow. */
 interface TooLarge {
@@ -108,7 +114,7 @@ export interface ProgramEnd {
 }
 
 /** The sentence that an earlier version kept in place of a code. */
-export interface EarlierText {
+interface EarlierText {
   readonly code: 'earlier-text';
   readonly text: string;
 }

@@ -1,9 +1,8 @@
 import { Failure } from '../../failure.js';
 import type { Attempt } from '../../run/types.js';
 import { checkArguments, fileName } from '../../units/arguments.js';
-import { bases } from '../basis.js';
 import { measuredRun } from '../corrections.js';
-import type { JobReason } from '../reasons/types.js';
+import { bases, type JobReason } from '../reasons/types.js';
 import { hasEnded, type JobState, mayBecome, type Need } from '../types.js';
 import { turnOf } from '../waiting-list.js';
 import { JobReader, Transactions } from './job-reader.js';

@@ -1,9 +1,8 @@
 import { isText, isTexts } from '../../run/store/run-plan.js';
 import type { Attempt } from '../../run/types.js';
-import { type Basis, bases } from '../basis.js';
 import type { MeasuredRun } from '../corrections.js';
 import { isReason } from '../reasons/is-reason.js';
-import type { JobReason } from '../reasons/types.js';
+import { type Basis, bases, type JobReason } from '../reasons/types.js';
 import {
   type JobState,
   jobStates,

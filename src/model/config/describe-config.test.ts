@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failureOf, outcomeOf } from '../files-for-tests.js';
+import { families, type KnownModel } from '../model.js';
 import { elementsOf } from '../parameter-list.js';
-import { families, type KnownModel } from '../types.js';
 import { describeConfig } from './describe-config.js';
 
 interface RecordedCase {

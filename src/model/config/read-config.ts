@@ -3,7 +3,7 @@ import type { Failure } from '../../failure.js';
 import type { ByteSource } from '../files/byte-reader.js';
 import { kindOfPath, withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
-import type { ModelDescription } from '../types.js';
+import type { ModelDescription } from '../model.js';
 import { badConfig, type ConfigValues, isRecord } from './config-fields.js';
 import { describeConfig } from './describe-config.js';
 

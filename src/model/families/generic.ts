@@ -1,5 +1,5 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
-import type { Head } from '../types.js';
+import type { Head } from '../model.js';
 import { bertFamilies } from './bert.js';
 import { expertsOf } from './experts.js';
 import type { FamilyParts, FamilyRules } from './family.js';

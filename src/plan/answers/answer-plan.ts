@@ -1,7 +1,7 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
-import type { Estimate, Workload } from '../../estimate/types.js';
+import type { Estimate, QuantizationPreset, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { checkArguments, object, texts, whole } from '../../units/arguments.js';
 import { configurationsToTry } from '../fit/configurations.js';
@@ -16,7 +16,13 @@ import type {
   PlanFacts,
   PlanOption,
 } from '../fit/types.js';
-import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import {
+  bitsAndBytesArguments,
+  type ComputeDtype,
+  type FromPretrainedArguments,
+  type QuantizationMemory,
+} from '../quantization/bits-and-bytes.js';
+import { choosePreset } from '../quantization/choose.js';
 import { chooseSharding, neededGpus } from '../sharding/choose-sharding.js';
 import {
   configurationOf,
@@ -28,8 +34,13 @@ import {
 import { shardingSnippet } from '../snippets/sharding.js';
 import { findSource } from './find-source.js';
 import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
-import { loadingOf } from './plan-loading.js';
-import { type PlanBudget, type PreparedPlan, planRequest, sourceFor } from './plan-request.js';
+import {
+  type PlanBudget,
+  type PlanRequest,
+  type PreparedPlan,
+  planRequest,
+  sourceFor,
+} from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
@@ -438,4 +449,55 @@ export function planOfSharding(
     option === taken || option.peak === undefined ? [] : [shown(option, option.peak)],
   );
   return { ...answer, estimate: estimated, alternatives: others.toSorted(byWorth), notes: [] };
+}
+
+/** How transformers is told to load the model as planned. */
+export interface PlanLoading {
+  readonly preset: QuantizationPreset;
+  readonly memory: QuantizationMemory;
+  readonly computeDtype: ComputeDtype;
+  readonly arguments: FromPretrainedArguments;
+}
+
+/** Absent where the weights are neither quantized nor to be kept for later. */
+export function loadingOf(
+  plan: Plan,
+  request: PlanRequest,
+  host: { readonly hostBytes: number },
+  save = false,
+): PlanLoading | undefined {
+  const { quantization } = plan.settings;
+  if (!plan.fits || (quantization === 'none' && !save)) return undefined;
+  const preset = quantization === 'none' ? 'fp16' : quantization;
+  const computeDtype = request.facts.bfloat16 ? 'bfloat16' : 'float16';
+  const memory = memoryOf(preset, plan, request, host.hostBytes);
+  return {
+    preset,
+    memory,
+    computeDtype,
+    arguments: bitsAndBytesArguments(preset, memory, computeDtype),
+  };
+}
+
+/** What the weights may take, beside all that the job takes too. */
+function memoryOf(
+  preset: QuantizationPreset,
+  { estimate, hostBytes, settings }: Plan,
+  { facts, wishes, budget }: PlanRequest,
+  hostTotalBytes: number,
+): QuantizationMemory {
+  const weights = estimate.breakdown.find(({ part }) => part === 'weights')?.bytes ?? 0;
+  const choice =
+    facts.parameters === undefined
+      ? undefined
+      : choosePreset({
+          parameters: facts.parameters,
+          freeBytes: budget.memoryBytes,
+          hostFreeBytes: Math.max(hostTotalBytes, hostBytes),
+          forTraining: wishes.mode === 'train',
+          workingBytes: Math.max(0, estimate.peak.deviceBytes - weights),
+        });
+  const whole = { gpuBytes: [budget.allocatorMemoryBytes], hostBytes };
+  const { gpuBytes } = choice?.preset === preset ? choice.memory : whole;
+  return { gpuBytes: Array.from({ length: settings.gpus }, () => gpuBytes[0] ?? 0), hostBytes };
 }

@@ -1,5 +1,5 @@
 import type { ModelSource } from '../../estimate/model-source.js';
-import type { Stack } from '../../model/types.js';
+import type { Stack } from '../../model/model.js';
 import { isKnown } from '../../units/known.js';
 
 /** How large one sample is. */

@@ -3,7 +3,7 @@ import type { EstimateMethod } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import type { Model, Stack } from '../../model/types.js';
+import type { Model, Stack } from '../../model/model.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';

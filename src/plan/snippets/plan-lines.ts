@@ -1,8 +1,8 @@
 import type { PlanSettings } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
-import type { Framework } from './formats.js';
 import { lightningPrecisions, mixedPrecisionOf, planSnippet } from './plan-snippet.js';
+import type { Framework } from './recognise.js';
 import { machinesOf, passWords, port, shardingSnippet, startLine } from './sharding.js';
 import { loadedIn, optimizerOf, pythonCall } from './trainer.js';
 

@@ -6,10 +6,9 @@ import { optimizers, precisions } from '../../estimate/types.js';
 import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
-import { frameworks } from './formats.js';
 import { planLines, shardingFormat } from './plan-lines.js';
 import { hasAdaptersApart, planSnippet } from './plan-snippet.js';
-import { recogniseFramework } from './recognise.js';
+import { frameworks, recogniseFramework } from './recognise.js';
 
 const settings: PlanSettings = {
   batch: 4,

@@ -1,4 +1,4 @@
-import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/types.js';
+import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/device.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';

@@ -1,6 +1,10 @@
-import type { Observation } from '../../batches/sizes/fit.js';
-import { cleanStepsToGrow, evenPart, growBack } from '../../batches/sizes/grow-back.js';
-import { keepBelow } from '../../batches/sizes/keep-below.js';
+import {
+  cleanStepsToGrow,
+  evenPart,
+  growBack,
+  keepBelow,
+  type Observation,
+} from '../../batches/sizes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
 import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';

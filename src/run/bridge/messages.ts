@@ -1,4 +1,4 @@
-import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { StepReading } from '../../batches/sizes.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
 import type { AttemptBuffers, ClimbedRung, MeasuredSize } from '../types.js';

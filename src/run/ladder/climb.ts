@@ -1,5 +1,10 @@
-import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
-import { type SmallerSize, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import {
+  fitMemory,
+  fittingBatch,
+  type Observation,
+  type SmallerSize,
+  smallerMicrobatch,
+} from '../../batches/sizes.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';

@@ -1,5 +1,9 @@
-import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
-import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import {
+  fitMemory,
+  fittingBatch,
+  type Observation,
+  smallerMicrobatch,
+} from '../../batches/sizes.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Rung } from '../types.js';

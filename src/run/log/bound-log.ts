@@ -3,8 +3,14 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Clock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { Libc } from '../launch/libc.js';
-import { nothing, readDropped, writeDropped } from './dropped-record.js';
-import { type DroppedPart, type LogLimit, partToDrop } from './log-limit.js';
+import {
+  type DroppedPart,
+  type LogLimit,
+  nothing,
+  partToDrop,
+  readDropped,
+  writeDropped,
+} from './log-limit.js';
 
 /** Between two looks: a fast disk takes half a gigabyte meanwhile, and what is too much goes then. */
 const lookSeconds = 0.25;

@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { readDropped } from './dropped-record.js';
-import type { DroppedPart } from './log-limit.js';
+import { type DroppedPart, readDropped } from './log-limit.js';
 
 export interface LogPart {
   readonly bytes: Uint8Array;

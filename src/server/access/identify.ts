@@ -2,11 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { Failure } from '../../failure.js';
 import type { LocalPeople } from '../local/local-people.js';
 import type { PeerCredentials } from '../local/peer-credentials.js';
-import { type Identity, owner } from './identity.js';
 import type { People, Person } from './people.js';
+import { type Identity, owner } from './permissions.js';
 import type { Sessions } from './sessions.js';
-import { bearerToken, proofOf } from './token.js';
-import type { WrongTokens } from './wrong-tokens.js';
+import { bearerToken, proofOf, type WrongTokens } from './token.js';
 
 /** Which clients are let in: without a gate no token is needed. */
 export interface Gate {

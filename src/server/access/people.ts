@@ -1,8 +1,7 @@
 import type { Quota } from '../../jobs/quota.js';
-import { type Identity, owner } from './identity.js';
+import { type Identity, owner } from './permissions.js';
 import { isSameSecret } from './token.js';
-import type { User } from './users/user.js';
-import type { UserStore } from './users/user-store.js';
+import type { User, UserStore } from './users/user-store.js';
 
 /** Somebody whom the server knows. */
 export interface Person {

@@ -5,7 +5,7 @@ import { inCatalogue } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Account } from '../../run/types.js';
 import type { SubmitterOf } from '../routes/job-routes.js';
-import type { Identity } from './identity.js';
+import type { Identity } from './permissions.js';
 
 /**
  * What the jobs of people run as. A server that is not root runs all of them as itself. One that is

@@ -1,15 +1,15 @@
+import type { Device, ProcessReading } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
 import { machineRoots } from '../../device/kernel-files.js';
 import { loadLineOf } from '../../device/load-line.js';
-import type { Device, ProcessReading } from '../../device/types.js';
 import type { ProcessJob } from '../../run/processes/job-of.js';
 import {
   type FactsOptions,
   factsOf,
+  openUserNames,
   type ProcessFacts,
 } from '../../run/processes/process-facts.js';
 import { readProcess } from '../../run/processes/process-table.js';
-import { openUserNames } from '../../run/processes/user-names.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { createDiagnosis } from '../../watch/diagnosis/diagnose.js';
@@ -23,9 +23,10 @@ import {
   deviceFamilies,
   type JobFigures,
   jobFamilies,
+  type MetricFamily,
+  metricText,
   nodeFamily,
 } from '../metrics/families.js';
-import { type MetricFamily, metricText } from '../metrics/metric-text.js';
 
 /** Devices seldom come and go, and looking for them costs more than reading them. */
 const rescanSeconds = 60;

@@ -27,7 +27,7 @@ import {
 } from '../errors/refusals.js';
 import { Exchanges, securityHeaders, stopParsingWhenClosed, waitsForClient } from './exchanges.js';
 import { serverLimits } from './limits.js';
-import type { StrangerConnections } from './stranger-connections.js';
+import type { StrangerConnections } from './listen.js';
 
 export interface ListenerOptions {
   readonly app: ServerApp;

@@ -1,7 +1,7 @@
 import type { DeviceView } from '../../jobs/daemon/types.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { type Alert, type AlertKind, alertKinds, type Leak, risks } from '../../watch/types.js';
-import type { MetricFamily } from './metric-text.js';
+import { readable } from '../errors/error-body.js';
 
 export type AlertSeries = Pick<Alert, 'kind' | 'severity'>;
 
@@ -177,4 +177,56 @@ export function jobFamilies(jobs: readonly JobFigures[]): readonly MetricFamily[
     family('used', 'What a job that runs holds of one of its devices.', (job) => job.usedBytes),
     family('peak', 'The most that a job that runs was seen to hold.', (job) => job.peakBytes),
   ];
+}
+
+/** One figure; a label without a value is left out. */
+interface MetricSample {
+  readonly labels: Readonly<Record<string, string | undefined>>;
+  readonly value: number;
+}
+
+/** All figures of one name. */
+export interface MetricFamily {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'gauge' | 'counter';
+  readonly samples: readonly MetricSample[];
+}
+
+/** A program may call itself anything; a page of metrics is not for stories. */
+const longestValue = 200;
+
+/**
+ * The text format of Prometheus; a family without figures is left out.
+ *
+ * @example
+ * metricText([{ name: 'up', help: 'It is up.', type: 'gauge', samples: [{ labels: {}, value: 1 }] }]);
+ * // '# HELP up It is up.\n# TYPE up gauge\nup 1\n'
+ */
+export function metricText(families: readonly MetricFamily[]): string {
+  return families
+    .filter(({ samples }) => samples.length > 0)
+    .map(({ name, help, type, samples }) => {
+      const lines = samples.map(({ labels, value }) => `${name}${labelText(labels)} ${value}\n`);
+      return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
+    })
+    .join('');
+}
+
+function labelText(labels: MetricSample['labels']): string {
+  let text = '';
+  for (const name in labels) {
+    const value = labels[name];
+    if (value === undefined || value === '') continue;
+    text += `${text === '' ? '{' : ','}${name}="${isPlain.test(value) ? value : escaped(value)}"`;
+  }
+  return text === '' ? '' : `${text}}`;
+}
+
+/** Nearly all values need no change, and a page has thousands of them. */
+const isPlain = /^[\w.:/ -]{1,200}$/;
+
+function escaped(value: string): string {
+  const short = readable(value).slice(0, longestValue);
+  return short.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }

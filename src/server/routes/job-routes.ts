@@ -1,8 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import type { Daemon, Submitter } from '../../jobs/daemon/types.js';
 import { hasEnded, jobStates } from '../../jobs/types.js';
-import type { Identity } from '../access/identity.js';
-import { asSeenBy, requireOwn } from '../access/permissions.js';
+import { asSeenBy, type Identity, requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import {
   jobHistorySchema,
@@ -12,9 +11,15 @@ import {
   submittedRequestSchema,
 } from '../schemas/jobs.js';
 import type { ReadableFor } from './answer-routes.js';
-import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';
-import { type Operation, operation } from './operation.js';
+import {
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 const tag = 'jobs';
 export const jobIdParams = z.strictObject({

@@ -6,9 +6,8 @@ import { renderRunHtml } from '../../report/run-html.js';
 import type { Outcome, RunReport } from '../../run/types.js';
 import { requireOwn } from '../access/permissions.js';
 import { pageOfJobHeaders } from '../http/exchanges.js';
-import { noBody, nothing } from './answers.js';
 import { jobIdParams } from './job-routes.js';
-import { type Answer, type Operation, operation } from './operation.js';
+import { type Answer, noBody, nothing, type Operation, operation } from './operation.js';
 
 /** Makes the page of a snapshot file; a `Failure` where it cannot be read. */
 export type SnapshotPage = (file: string, signal: AbortSignal) => Promise<Uint8Array<ArrayBuffer>>;

@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
-import { bases } from '../../jobs/basis.js';
+import { bases } from '../../jobs/reasons/types.js';
 import { jobStates } from '../../jobs/types.js';
 import { environmentChangers } from '../../plan/environment/job-environment.js';
 import { rungs } from '../../run/types.js';

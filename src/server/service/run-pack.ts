@@ -1,12 +1,11 @@
 import { basename } from 'node:path';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { openDevices, type Settings } from '../../config/settings.js';
 import { localEngine } from '../../engine/local/local-engine.js';
 import { keepPeak, keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
 import { readAllocation, withinAllocation } from '../../engine/slurm/allocation.js';
 import { expectedSeconds, measuredRun, workloadKey } from '../../jobs/corrections.js';
 import { openDaemon } from '../../jobs/daemon/open-daemon.js';
-import { environmentForJobs } from '../../jobs/daemon/running/inherited-environment.js';
+import { environmentForJobs } from '../../jobs/daemon/running/job-files.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import type { Daemon, JobView } from '../../jobs/daemon/types.js';
 import { endMarginSeconds, outOfTime, type PackedJob } from '../../jobs/pack/pack-list.js';

@@ -2,14 +2,13 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
-import { gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
+import { gpusAmong } from '../../estimate/cards/gpus.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
 import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
-import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
+import { fileStates, pythonPackages } from '../../jobs/daemon/estimates/file-states.js';
 import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
-import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
 import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
@@ -35,7 +34,7 @@ import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/work
 import type { Plan } from '../../plan/fit/types.js';
 import { accountPlace } from '../../run/launch/account-place.js';
 import type { Account } from '../../run/types.js';
-import type { Answers, AnswerWords } from '../routes/answers.js';
+import type { Answers, AnswerWords } from '../routes/operation.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whichever of them

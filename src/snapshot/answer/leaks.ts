@@ -1,6 +1,5 @@
 import { groupedBy } from '../../units/grouped-by.js';
-import type { History } from '../history/history.js';
-import { before, type Lives, never } from '../history/lives.js';
+import { before, type History, type Lives, never } from '../history/history.js';
 import {
   type DeviceSnapshot,
   type Events,
@@ -9,7 +8,7 @@ import {
   rowOf,
   type Snapshot,
 } from '../snapshot.js';
-import { isOwn, isPassing } from './frame-place.js';
+import { isOwn, isPassing } from './holders.js';
 
 /** What grows step by step and is never freed. */
 export interface Leak {

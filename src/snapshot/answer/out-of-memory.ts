@@ -3,10 +3,9 @@ import {
   largestSmall,
   segmentSizeFor,
   sharedSegment,
-} from '../../estimate/allocator/sizes.js';
+} from '../../estimate/allocator/settings.js';
 import { heldAt, joined } from '../history/held-segments.js';
-import type { History } from '../history/history.js';
-import type { Lives } from '../history/lives.js';
+import type { History, Lives } from '../history/history.js';
 import { type DeviceSnapshot, type Names, rowOf, type Snapshot } from '../snapshot.js';
 import { type Holder, holdersAt } from './holders.js';
 

@@ -5,9 +5,9 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/document.js';
 import { expositionText, madeNode, nodeName } from '../../../src/fleet/made-fleet-for-tests.js';
 import { isAtRisk } from '../../../src/fleet/risk-order.js';
-import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/types.js';
 import { root } from '../../support/project-files.js';
 import { type ScrapeTarget, startPrometheus, type TestPrometheus } from './prometheus-server.js';
 

@@ -16,7 +16,7 @@ export type {
   FleetNode,
   FleetRank,
   FleetTraining,
-} from '../../../src/fleet/types.js';
+} from '../../../src/fleet/document.js';
 export type {
   DaemonEvent,
   DeviceHistory,

@@ -7,7 +7,7 @@ import type { DeviceView } from '../api/types.js';
 import type { Counts } from '../state/live/board.js';
 import { board } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
-import { ProvenanceTag } from './tags.js';
+import { ProvenanceTag } from './notes.js';
 
 /** The one thing to know, and the sums. */
 export function Lede() {

@@ -1,4 +1,4 @@
-import type { Basis } from '../../../src/jobs/basis.js';
+import type { Basis } from '../../../src/jobs/reasons/types.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
 import { isKnown, type Known } from '../../../src/units/known.js';

@@ -1,6 +1,6 @@
 """Decides before a step whether its size will still fit: by what was measured, and how it grows.
 
-The supervisor decides by the same rule (src/batches/sizes/keep-below.ts); test/fixtures/recovery-rules.json holds
+The supervisor decides by the same rule (src/batches/sizes.ts); test/fixtures/recovery-rules.json holds
 both to the same answers.
 """
 

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/types.js';
+import type { LayerGroup } from '../../../model/model.js';
 import type { Mask } from '../ops/attention.js';
 import { causalLoss, crossEntropy, lookUp } from '../ops/embedding.js';
 import { linear, product } from '../ops/linear.js';

@@ -1,5 +1,5 @@
+import type { WrittenScores } from '../../../model/model.js';
 import { elementsOf } from '../../../model/parameter-list.js';
-import type { WrittenScores } from '../../../model/types.js';
 import { MiB } from '../../../units/bytes.js';
 import type { Block } from './recorder.js';
 import type { Tape, Tensor } from './tape.js';

@@ -1,5 +1,5 @@
 import { Failure } from '../../../failure.js';
-import { largestRequest } from '../../allocator/sizes.js';
+import { largestRequest } from '../../allocator/settings.js';
 import { type EventStream, EventStreamBuilder } from '../../trace/event-stream.js';
 import { cublasAddresses } from '../../trace/recorded-events.js';
 import type { Part } from '../../types.js';

@@ -1,7 +1,7 @@
+import type { Device, MemoryReading } from '../../../device/device.js';
 import type { SharedDevice, SharedDiscovery, Timed } from '../../../device/shared-device.js';
-import type { Device, MemoryReading } from '../../../device/types.js';
 import { type DeviceUse, DeviceUseFile } from '../../../device/use-file.js';
-import type { Engine, RunUse } from '../../../engine/types.js';
+import type { Engine, RunUse } from '../../../engine/engine.js';
 import type { Clock } from '../../../time/clock.js';
 import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';

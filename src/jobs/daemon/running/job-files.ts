@@ -5,8 +5,7 @@ import { makeFolder } from '../../../files/folders.js';
 import { readOwnDocument, readOwnFile } from '../../../files/own-file.js';
 import { isDiskFull } from '../../../files/system-errors.js';
 import type { KernelPipes } from '../../../run/launch/libc.js';
-import { droppedNote } from '../../../run/log/dropped-record.js';
-import { addToLog } from '../../../run/log/log-limit.js';
+import { addToLog, droppedNote } from '../../../run/log/log-limit.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { Row } from '../../store/rows.js';
 import type { JobHistory, LogAnswer } from '../types.js';
@@ -207,4 +206,31 @@ async function endsLine(path: string, at: number): Promise<boolean> {
   if (at === 0) return true;
   const { bytes } = await readLogPart(path, at - 1, 1);
   return bytes[0] === 0x0a;
+}
+
+/** Private to the user who runs the daemon; or of a run that it is itself part of. */
+const withheld: ReadonlySet<string> = new Set([
+  'PLIMSOLL_TOKEN',
+  'PLIMSOLL_PROMETHEUS_AUTH',
+  'PLIMSOLL_RUN_ID',
+  'PLIMSOLL_BRIDGE',
+  'PLIMSOLL_RUN_DIR',
+  'PLIMSOLL_MEMORY_BYTES',
+  'PLIMSOLL_AUTO',
+]);
+
+/**
+ * What of the daemon's own environment jobs and their supervisors may see: all but its secrets.
+ *
+ * @example
+ * environmentForJobs({ PATH: '/bin', PLIMSOLL_TOKEN: 's3cret' }); // { PATH: '/bin' }
+ */
+export function environmentForJobs(
+  own: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(own)) {
+    if (value !== undefined && !withheld.has(name)) kept[name] = value;
+  }
+  return kept;
 }

@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import type { Engine, RunNews, RunOrder } from '../../../engine/types.js';
+import type { Engine, RunNews, RunOrder } from '../../../engine/engine.js';
 import { Failure } from '../../../failure.js';
 import { changesOf } from '../../../plan/environment/job-environment.js';
 import type { Attempt } from '../../../run/types.js';

@@ -1,4 +1,4 @@
-import type { EngineRun, RunNews } from '../../../engine/types.js';
+import type { EngineRun, RunNews } from '../../../engine/engine.js';
 import type { Attempt } from '../../../run/types.js';
 import { MiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';

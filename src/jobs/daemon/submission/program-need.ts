@@ -1,4 +1,4 @@
-import { programCommand } from '../../../estimate/trace/program-command.js';
+import { programCommand } from '../../../estimate/trace/run-python.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';

@@ -1,7 +1,13 @@
 import type { Refusal } from '../../api/refusal.js';
 import type { JobRequest, WorkloadRequest } from '../../api/types.js';
-import { type Draft, FieldReader, onlySet, type Problems } from './form-values.js';
-import { joinCommand, splitCommand } from './split-command.js';
+import {
+  type Draft,
+  FieldReader,
+  joinCommand,
+  onlySet,
+  type Problems,
+  splitCommand,
+} from './form-values.js';
 import {
   draftOf,
   emptyWorkload,

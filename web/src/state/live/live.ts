@@ -9,7 +9,7 @@ import {
 } from '../../api/client.js';
 import { asRefusal } from '../../api/refusal.js';
 import type { DaemonEvent, JobState, JobSummary } from '../../api/types.js';
-import { remember, remembered } from '../page/remembered.js';
+import { remember, remembered } from '../page/theme.js';
 import { who } from '../page/who.js';
 import {
   emptyBoard,

@@ -3,12 +3,12 @@ import type { Estimate, PartBytes } from '../../../../src/estimate/types.js';
 import { Failure } from '../../../../src/failure.js';
 import type { PlanOption } from '../../../../src/plan/fit/types.js';
 import { asPython } from '../../../../src/plan/quantization/bits-and-bytes.js';
+import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
 import {
   type Framework,
   frameworkNames,
   frameworks,
-} from '../../../../src/plan/snippets/formats.js';
-import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
+} from '../../../../src/plan/snippets/recognise.js';
 import { moduleRows } from '../../../../src/report/estimate-words.js';
 import {
   optionCells,
@@ -23,7 +23,7 @@ import { percentWords } from '../../../../src/report/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import type { PlanDocument } from '../../api/types.js';
 import { ChoiceField } from '../../parts/field.js';
-import { ProvenanceTag } from '../../parts/tags.js';
+import { ProvenanceTag } from '../../parts/notes.js';
 
 /** The settings that fit, what is given up for them, and the alternatives: as `plimsoll plan` says it. */
 export function PlanAnswer({ plan }: { plan: PlanDocument }) {

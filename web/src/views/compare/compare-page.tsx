@@ -7,9 +7,7 @@ import {
   stepCharts,
 } from '../../charts/compared-lines.js';
 import { useNow } from '../../parts/clock.js';
-import { Empty } from '../../parts/empty.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
-import { StateTag } from '../../parts/tags.js';
+import { Empty, RefusalNote, StateTag } from '../../parts/notes.js';
 import { useStaggered } from '../../parts/use-staggered.js';
 import {
   type Compared,

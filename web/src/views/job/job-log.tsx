@@ -5,7 +5,7 @@ import { formatBytes } from '../../../../src/units/bytes.js';
 import { logAddress } from '../../api/client.js';
 import type { JobView } from '../../api/types.js';
 import { memo } from '../../parts/memo.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
+import { RefusalNote } from '../../parts/notes.js';
 import { openLine, useLog } from '../../state/jobs/follow-log.js';
 import { useStore } from '../../state/live/store.js';
 import { notYours, who } from '../../state/page/who.js';
