@@ -3,7 +3,7 @@ import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { median } from '../watch/diagnosis/growth.js';
 
-/** What was measured of one size of batch. */
+/** The measurements of one batch size. */
 export interface Observation {
   readonly batch: number;
   readonly peakBytes: number;
@@ -79,10 +79,10 @@ interface FailedSize {
   /** The most that was held until it failed, and what was asked for when it did. */
   readonly peakBytes: Known<number>;
   readonly askedBytes: Known<number>;
-  /** What was held when it failed; where that is unknown, the peak is taken. */
+  /** Bytes held when it failed; the peak is used if this is unknown. */
   readonly heldBytes?: Known<number>;
   readonly limitBytes: Known<number>;
-  /** What is held before the first sample: weights, optimizer. */
+  /** Bytes held before the first sample: weights, optimizer. */
   readonly baseBytes: Known<number>;
   /** Of the same run with the same other settings, this failure not among them. */
   readonly earlier: readonly Observation[];
@@ -236,7 +236,7 @@ function partsOf(batch: number, most: number): number {
   return Math.ceil(batch / Math.max(1, most));
 }
 
-/** What one step had: its largest microbatch, what was held before it, and its peak. */
+/** The memory of one step: its largest microbatch, the bytes held before it, and its peak. */
 export interface StepReading {
   readonly step: number;
   readonly microbatch: number;
@@ -248,7 +248,7 @@ export interface StepReading {
 interface StepAhead {
   readonly step: number;
   readonly microbatch: number;
-  /** What is held now, before its first sample. */
+  /** Bytes held now, before the first sample. */
   readonly baseBytes: number;
   readonly limitBytes: Known<number>;
   /** Of the last steps, the newest last. */

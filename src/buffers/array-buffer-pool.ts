@@ -11,7 +11,7 @@ export interface ArrayBufferPoolOptions {
   readonly limit?: number | string;
 }
 
-/** What a pool did since it was made, and what it holds now. All measured. */
+/** Counts of a pool since it was made, and the bytes it holds now. All measured. */
 export interface ArrayBufferPoolStatistics {
   readonly taken: number;
   /** Of those taken, the ones that had been in use before. */

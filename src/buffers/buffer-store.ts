@@ -268,7 +268,7 @@ export class Tier<Item extends { readonly rawBytes: number }> {
   }
 }
 
-/** What a store did since it was opened, and what it holds now. All measured. */
+/** Counts of a store since it was opened, and the bytes it holds now. All measured. */
 export interface BufferStatistics {
   readonly items: number;
   readonly hits: number;
@@ -282,7 +282,7 @@ export interface BufferStatistics {
   readonly memoryLimitBytes: number;
   readonly fileBytes: number;
   readonly fileLimitBytes: number;
-  /** What the items would take without compression. */
+  /** Size of the items without compression. */
   readonly rawBytes: number;
   /** Raw bytes for each byte held; unknown for an empty store. */
   readonly compressionRatio: Known<number>;

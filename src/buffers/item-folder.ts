@@ -27,7 +27,7 @@ const unfinishedName = /^[0-9a-f]{32}\.(\d{1,10})\.tmp$/;
 /** writev takes no more pieces at once on Linux. */
 const maxPieces = 1024;
 
-/** What is in a file, and the bytes that it takes. */
+/** An item found in a file, and its bytes there. */
 export interface FoundItem {
   readonly key: string;
   readonly fileBytes: number;

@@ -8,7 +8,7 @@ import { isKnown } from '../units/known.js';
 export interface BufferStoreOptions {
   /** Memory for items: `'1GiB'`, bytes, or `'auto'`, which follows what the machine has free. */
   readonly limit?: number | string;
-  /** Where large items lie in files; without it all of them lie in memory. */
+  /** The folder for large items; without it all items stay in memory. */
   readonly folder?: string;
   /** Items of this size or more, as they are kept, lie in files. 1 MiB. */
   readonly fileAbove?: number | string;

@@ -56,7 +56,7 @@ export function unpackPart({ planes, ...about }: PackedPart): OwnPart | undefine
 /** Looked at before anything is compressed: so many blocks of so many bytes. */
 const sampleBlocks = 4;
 const sampleBytes = 16_384;
-/** What shrinks by less than a tenth is kept as it is: reading it again would cost more than it saves. */
+/** Items that shrink by less than a tenth are kept as they are: reading them again costs more than it saves. */
 const worthwhile = 0.9;
 /** A byte of deflate makes at most 1032; a header that claims more lies. */
 const maxExpansion = 1032;
@@ -164,7 +164,7 @@ export interface RecordLayout {
   readonly key: string;
   readonly dictionary: boolean;
   readonly parts: readonly HeaderPart[];
-  /** Where each plane begins, in the order of the parts. */
+  /** Start of each plane, in the order of the parts. */
   readonly offsets: readonly number[];
   /** Of the whole file. */
   readonly totalBytes: number;
@@ -209,7 +209,7 @@ export function headerBytes(prefix: Uint8Array): { length: number; crc: number }
   return length <= maxHeaderBytes ? { length, crc: bytes.readUInt32LE(12) } : undefined;
 }
 
-/** Where everything of a record lies; undefined for a header that is damaged or makes no sense. */
+/** Finds the parts of a record; undefined for a header that is damaged or makes no sense. */
 export function layoutOf(header: Uint8Array, crc: number): RecordLayout | undefined {
   if (crc32(header) !== crc) return undefined;
   const read = readHeader(Buffer.from(header).toString('utf8'));

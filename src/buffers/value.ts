@@ -51,7 +51,7 @@ export function rawBytesOf(array: { dtype: DataTypeName; shape: readonly number[
   return array.shape.reduce((product, size) => product * size, itemBytes[array.dtype]);
 }
 
-/** What a typed array holds: `float32` of a Float32Array. */
+/** Returns the data type of a typed array: `float32` for a Float32Array. */
 function dataTypeOf(array: TypedArray): DataTypeName {
   if (array instanceof Uint8ClampedArray) return 'uint8';
   const name = Object.entries(classes).find(([, one]) => array instanceof one)?.[0];
@@ -139,7 +139,7 @@ function isShaped(value: unknown): value is ShapedArray {
   );
 }
 
-/** What was put. */
+/** Returns the value as it was put. */
 export function valueOf(dictionary: boolean, parts: readonly OwnPart[]): BufferValue {
   const [first] = parts;
   if (!dictionary && first !== undefined) return valueOfPart(first);

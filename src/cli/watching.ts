@@ -18,7 +18,7 @@ export interface WatchingOptions {
   readonly io: CliIo;
   readonly durationSeconds: number;
   readonly signal: AbortSignal;
-  /** What to watch in place of the devices that were chosen (one process on them). */
+  /** Devices to watch in place of the chosen ones (one process on them). */
   readonly instead?: (devices: readonly Device[]) => Promise<readonly Device[]>;
 }
 
@@ -28,7 +28,7 @@ export interface Watching {
   /** Every event once; ends with the duration or the signal. */
   events(): AsyncIterable<WatchEvent>;
   readonly states: () => readonly DeviceState[];
-  /** What was seen until now. */
+  /** Returns the report until now. */
   report(version: string, interrupted: boolean): ProfileReport;
   /** Waits for what is under way, lets go of the devices, and answers what could not be done. */
   close(): Promise<readonly string[]>;
@@ -98,7 +98,7 @@ async function chooseDevices(
 /** Enough to tell a story; a week of a flapping alert must not fill the memory we watch. */
 const keptEvents = 10_000;
 
-/** What happened while watching, besides samples: the report tells it at the end. */
+/** Records events besides samples; the report lists them at the end. */
 class Recorder {
   readonly #alerts: Alert[] = [];
   readonly #events: WatchEvent[] = [];

@@ -12,9 +12,9 @@ export interface LoadOptions {
   readonly environment: Environment;
   /** `--config FILE`. */
   readonly configPath?: string | undefined;
-  /** What the command does unless it is set otherwise. */
+  /** The command's own defaults. */
   readonly defaults?: Config | undefined;
-  /** What options of the command set; they win over all else. */
+  /** Settings from options of the command; they win over all others. */
   readonly options?: Config | undefined;
 }
 

@@ -49,7 +49,8 @@ export function nodeAt(
 }
 
 /**
- * What a key takes, in words: `a number from 1 to 100`, `true, false or a text that is not empty`.
+ * Describes the allowed values of a key: `a number from 1 to 100`, `true, false or a text that is
+ * not empty`.
  *
  * @example
  * allowedWords({ type: 'number', minimum: 1, maximum: 100 }); // 'a number from 1 to 100'
@@ -107,7 +108,7 @@ function isSchemaNode(value: unknown): value is SchemaNode {
   return typeof value === 'object' && value !== null;
 }
 
-/** What the configuration may hold; options of the command keep to the same limits. */
+/** Limits of the configuration; options of the command keep to the same limits. */
 export const limits = {
   leastIntervalSeconds,
   /** A day: beyond it nothing is being watched, and a slip such as milliseconds is likelier. */

@@ -13,7 +13,7 @@ import { deliverToWebhook } from '../watch/delivery/deliver-webhook.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
 import type { Config } from './schema.js';
 
-/** Where alerts go, besides the screen. */
+/** Destinations of alerts, besides the screen. */
 interface DeliverySettings {
   /** `false` keeps alerts off stderr, a path also appends them to that file. */
   readonly log?: boolean | string | undefined;
@@ -26,7 +26,7 @@ export const jobSections = ['training', 'loading', 'gc', 'buffers', 'profiling']
 type JobSection = (typeof jobSections)[number];
 type JobSettings = { readonly [Name in JobSection]: NonNullable<Config[Name]> };
 
-/** What every command goes by, after option, variable, file and default are put together. */
+/** The settings of every command: option, variable, file and default put together. */
 export interface Settings extends JobSettings {
   readonly intervalSeconds: number;
   readonly processIntervalSeconds: number;
@@ -37,9 +37,9 @@ export interface Settings extends JobSettings {
   readonly simulate?: string | undefined;
   /** Cards to plan for, besides those that are known. */
   readonly gpus?: readonly GpuEntry[] | undefined;
-  /** What Slurm does not know of its GPUs. */
+  /** Facts about GPUs that Slurm does not know. */
   readonly slurm?: SlurmSettings | undefined;
-  /** Where Ray is, and what it does not know of its GPUs. */
+  /** The address of Ray, and facts about GPUs that Ray does not know. */
   readonly ray?: RaySettings | undefined;
   readonly alerts: AlertThresholds;
   readonly deliver: DeliverySettings;

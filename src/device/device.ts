@@ -2,7 +2,7 @@ import type { Known } from '../units/known.js';
 
 export type DeviceSource = 'nvml' | 'nvidia-smi' | 'amdgpu' | 'host' | 'simulated';
 
-/** What a device is; it does not change while the device is there. */
+/** The fixed facts about a device. */
 export interface DeviceInfo {
   /** `gpu:0`, `gpu:0/mig:1`, `host`. */
   readonly id: string;
@@ -22,7 +22,7 @@ export interface MemoryReading {
   readonly freeBytes: Known<number>;
   /** How busy the processor of the device is, 0 to 100; not how full its memory is. */
   readonly utilizationPercent: Known<number>;
-  /** What a caching allocator in a process reported, where one does (SDK, recorded traces). */
+  /** The report of a caching allocator in a process, if there is one (SDK, recorded traces). */
   readonly allocator?: AllocatorReading;
   /** Only the host has these. */
   readonly host?: HostReading;
@@ -31,7 +31,7 @@ export interface MemoryReading {
 export interface AllocatorReading {
   /** Live tensors. */
   readonly allocatedBytes: number;
-  /** What the allocator holds from the driver, cached blocks included. */
+  /** Bytes the allocator holds from the driver, cached blocks included. */
   readonly reservedBytes: number;
   /** The most it may reserve. */
   readonly limitBytes: number;

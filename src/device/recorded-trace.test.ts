@@ -265,7 +265,7 @@ describe('the trace in the report of a profile', () => {
   });
 
   it('does not take a name for a plain trace', () => {
-    const trace = '{"capacity":9,"columns":["seconds","reserved"],"rows":[[0,1]]}';
-    expect(() => parseRecordedTrace(trace, 'trace.json', 'gpu:0')).toThrow(/a trace of one device/);
+    const plain = '{"capacity":9,"columns":["seconds","reserved"],"rows":[[0,1]]}';
+    expect(() => parseRecordedTrace(plain, 'trace.json', 'gpu:0')).toThrow(/a trace of one device/);
   });
 });

@@ -292,9 +292,9 @@ export interface TraceRow {
   readonly seconds: number;
   /** Live bytes in the caching allocator. */
   readonly allocatedBytes: Known<number>;
-  /** What that allocator held from the driver. */
+  /** Bytes that allocator held from the driver. */
   readonly reservedBytes: Known<number>;
-  /** What the whole device had in use. */
+  /** Bytes in use on the whole device. */
   readonly deviceUsedBytes: Known<number>;
 }
 

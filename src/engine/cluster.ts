@@ -2,7 +2,7 @@ import { type GpuEntry, gpusNamed } from '../estimate/cards/gpus.js';
 import type { EnvironmentChange } from '../plan/environment/job-environment.js';
 import type { Known } from '../units/known.js';
 
-/** Where a job of a cluster stands; `unknown` where the cluster no longer knows it. */
+/** The state of a cluster's job; `unknown` if the cluster no longer knows the job. */
 export const clusterStates = [
   'waiting',
   'running',
@@ -17,7 +17,7 @@ export function hasClusterEnded(state: ClusterState): boolean {
   return state !== 'waiting' && state !== 'running';
 }
 
-/** What is to run. */
+/** The job to run. */
 export interface ClusterOrder {
   readonly name: string;
   /** With placeholders, as it was typed. */
@@ -45,7 +45,7 @@ export interface ClusterAttempt {
   readonly number: number;
   /** The cluster's own name for it. */
   readonly clusterId: Known<string>;
-  /** What the cluster was asked for, in its words. */
+  /** The request in the words of the cluster. */
   readonly request: string;
   readonly reservedBytes: Known<number>;
   readonly peakBytes: Known<number>;
@@ -69,7 +69,7 @@ export interface ClusterJob {
   readonly nodes: string;
   readonly submittedAt: string;
   readonly attempts: readonly ClusterAttempt[];
-  /** What the request assumes. */
+  /** Assumptions of the request. */
   readonly notes: readonly string[];
   /** Of an array: how many of its tasks stand where. */
   readonly tasks: Readonly<Partial<Record<ClusterState, number>>> | null;
@@ -89,23 +89,23 @@ interface ClusterUse {
   readonly reservedBytes: Known<number>;
 }
 
-/** Where jobs run when it is not this machine: a cluster with a scheduler of its own. */
+/** A cluster with its own scheduler that runs jobs. */
 export interface ClusterEngine {
   readonly name: string;
   /** Its scheduler places jobs; we say what they need. */
   readonly placesJobs: boolean;
-  /** What keeps a job within its memory on a GPU and on the host. */
+  /** The mechanism that enforces a job's limit on a GPU and on the host. */
   readonly enforces: { readonly gpu: string; readonly host: string };
   /** Those that a job with these options of the cluster's own command can have. */
   devices(options?: readonly string[]): Promise<readonly ClusterDevice[]>;
-  /** What the cluster would be given, and nothing is submitted. */
+  /** Returns the request for the cluster without submitting it. */
   preview(order: ClusterOrder): Promise<string>;
   submit(order: ClusterOrder): Promise<ClusterJob>;
   /** The newest first. */
   jobs(most: number): Promise<readonly ClusterJob[]>;
   /** A `Failure` where there is no such job. */
   job(id: string): Promise<ClusterJob>;
-  /** What all attempts of a job printed, from this byte on. */
+  /** Reads the output of all attempts of a job from this byte on. */
   log(id: string, from: number): Promise<Buffer>;
   /**
    * All that a job prints, as it comes, until it ended or `signal` aborts. Left out where `log` can be
@@ -117,7 +117,7 @@ export interface ClusterEngine {
   use(): Promise<readonly ClusterUse[]>;
 }
 
-/** What is known of a type of GPU that a cluster names. */
+/** Known facts about a type of GPU that a cluster names. */
 export interface OfferedCard {
   readonly capacityBytes: Known<number>;
   readonly contextBytes: number;

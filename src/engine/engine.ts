@@ -2,13 +2,13 @@ import type { JournalEntry, StartedEntry } from '../run/store/journal-entry.js';
 import type { RunPlan } from '../run/store/run-plan.js';
 import type { ClimbedRung, ProgressPoint } from '../run/types.js';
 
-/** What shall run. The same order again finds the run that is there: none is begun twice. */
+/** The run to start. The same order again finds the existing run: none starts twice. */
 export type RunOrder = Omit<RunPlan, 'bridge'> & {
-  /** What the program prints is added to this file. */
+  /** The file that receives the program's output. */
   readonly log: string;
 };
 
-/** What happens to a run. A daemon that takes it up again hears all of it again, from the beginning. */
+/** Events of a run. A daemon that resumes a run receives all of them again. */
 export type RunNews =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
@@ -23,13 +23,13 @@ export type RunNews =
 export interface EngineRun {
   /** Asks the program to end; one that does not is killed after a while. */
   stop(): void;
-  /** What an attempt that goes on has told of its steps. */
+  /** Returns the progress that a running attempt reported. */
   progress(number: number): readonly ProgressPoint[];
   /** Looks no longer; the run itself goes on. */
   release(): void;
 }
 
-/** Who holds which memory, at one moment. */
+/** The memory of each process of a run, at one moment. */
 export interface RunUse {
   /** Whether the process is seen at all: a driver may name it by the number of another namespace. */
   knows(pid: number): boolean;
@@ -39,7 +39,7 @@ export interface RunUse {
   hostBytes(runId: string): number;
 }
 
-/** Where runs happen: this machine, a cluster. It knows nothing of jobs and queues. */
+/** Runs programs, on this machine or a cluster. It knows neither jobs nor queues. */
 export interface Engine {
   /** Begins a run, or takes up one that was begun; tells what happens to it until it is over. */
   openRun(order: RunOrder, onNews: (news: RunNews) => void): EngineRun;

@@ -1,5 +1,5 @@
 /**
- * What a model is, and how much memory a workload needs.
+ * The description of a model, and the memory that a workload needs.
  *
  * @example
  * import { answerEstimate, answerMachine } from 'plimsoll/estimate';

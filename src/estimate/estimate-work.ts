@@ -45,7 +45,7 @@ const longStream = 100_000;
 export type AnyTask = EstimateTask | ReadTask | LeastCapacityTask;
 export type AnyAnswer = Estimate | ReadSource | LeastCapacity;
 
-/** Who does that work: this thread, or threads of their own. */
+/** Does the heavy work of an estimate, in this thread or in threads of its own. */
 export interface EstimateWork {
   (task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
   (task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;

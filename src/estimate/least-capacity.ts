@@ -34,7 +34,7 @@ interface SearchOptions {
   readonly safeOnly?: boolean;
   /** With `safeOnly`: every cap is decided while no more events than this are replayed. */
   readonly exactEvents?: number;
-  /** What is granted at most when nothing caps it, where a replay has shown it already. */
+  /** The largest grant without a cap, if a replay has shown it already. */
   readonly uncappedBytes?: number;
 }
 
@@ -106,7 +106,7 @@ export async function leastCapacity(
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
 }
 
-/** What is safe, and nothing more: see `safeOnly`. */
+/** Returns the safe capacity, and nothing more: see `safeOnly`. */
 export const safeCapacity: FindCapacity = (stream, uncappedBytes) =>
   leastCapacity(stream, {}, { safeOnly: true, uncappedBytes });
 

@@ -36,7 +36,7 @@ export interface ProgramMachine extends EstimateMachine {
 }
 
 /**
- * What a program needs on one GPU, found by running it as it is without one.
+ * Estimates a program's memory on one GPU by running it unchanged without a GPU.
  *
  * @example
  * const { phases } = await estimateProgram(

@@ -87,7 +87,7 @@ export interface FleetTraining {
   readonly leaking: readonly number[];
   /** Ranks that no exporter saw. */
   readonly missing: Known<number>;
-  /** What its owner should know now; empty where nothing is the matter. */
+  /** Warnings for the owner; empty if there are none. */
   readonly warnings: readonly string[];
 }
 
@@ -102,7 +102,7 @@ export interface FleetHistory {
 export interface FleetTotals {
   readonly nodes: number;
   readonly silentNodes: number;
-  /** What the sums are about: GPUs, and hosts where the fleet has no GPU. */
+  /** The devices of the sums: GPUs, or hosts if the fleet has no GPU. */
   readonly of: 'gpu' | 'host';
   readonly devices: number;
   /** Devices of them that have no real memory behind them. */

@@ -69,7 +69,7 @@ interface Held {
   readonly unusedBytes: Known<number>;
 }
 
-/** What jobs reserved, and do not use now, by device; unknown where the use of one of them is. */
+/** Returns reserved bytes that jobs do not use now, by device; unknown if the use of one job is unknown. */
 function reservations({ jobReserved, jobUsed }: FleetAnswers): ReadonlyMap<string, Held> {
   const used = new Map(jobUsed.map((point) => [jobKey(point), point.value]));
   const held = new Map<string, Held>();
@@ -126,7 +126,7 @@ function nodeNames(
   return new Map(short.map(([one, name]) => [one, counts.get(name) === 1 ? name : one]));
 }
 
-/** What is asked of Prometheus, by name. Their number does not depend on how many nodes there are. */
+/** Queries to Prometheus, by name. Their number does not depend on the number of nodes. */
 export const instantQueryNames = [
   'nodes',
   'devices',

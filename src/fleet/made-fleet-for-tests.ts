@@ -109,7 +109,7 @@ const metricOf: Readonly<Record<InstantQueryName, string>> = {
   ranks: 'process_used_bytes',
 };
 
-/** What Prometheus would answer after a scrape of such nodes. */
+/** Returns the answers of Prometheus after a scrape of such nodes. */
 export function madeAnswers(nodes: number, gpus: number): FleetAnswers {
   return answersOf(
     new Map(

@@ -87,7 +87,7 @@ function rankOf(point: Point, book: DeviceBook, ownLeak: number | undefined): re
   ];
 }
 
-/** What its owner should know: the ranks of a training wait for one another at every step. */
+/** Returns warnings for the owner: the ranks of a training wait for one another at every step. */
 function warningsOf(training: Omit<FleetTraining, 'warnings'>): readonly string[] {
   const { ranks, missing, worldSize } = training;
   const others = (isKnown(worldSize) ? worldSize : ranks.length) - 1;

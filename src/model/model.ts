@@ -34,7 +34,7 @@ export const families = [
 ] as const;
 export type Family = (typeof families)[number];
 
-/** What goes in and what comes out: it decides which batch a model takes. */
+/** The input and output of a model: they decide which batch it takes. */
 export type ModelKind =
   | 'decoder'
   | 'encoder'
@@ -44,7 +44,7 @@ export type ModelKind =
   | 'speech-to-text'
   | 'image-and-text';
 
-/** What stands on top of the layers. `none`: the bare model, whose output is its hidden states. */
+/** The head on top of the layers. `none`: the bare model, whose output is its hidden states. */
 export type Head =
   | 'lm'
   | 'masked-lm'
@@ -110,7 +110,7 @@ export interface FeedForward {
 export interface LayerGroup {
   readonly count: number;
   readonly hidden: number;
-  /** What mixes tokens: attention, or in ConvNeXt a depthwise convolution of this edge. */
+  /** The mixing of tokens: attention, or in ConvNeXt a depthwise convolution of this edge. */
   readonly attention?: Attention;
   readonly convolution?: number;
   readonly crossAttention?: Attention;
@@ -177,7 +177,7 @@ interface DescriptionParts {
   readonly name?: string;
   /** The type that the config gives its weights, as `bfloat16`. */
   readonly dtype?: string;
-  /** What a reader of the answer should know: an assumption taken, something not understood. */
+  /** Notes for the reader of the answer: assumptions, and parts not understood. */
   readonly notes: readonly string[];
 }
 
@@ -231,7 +231,7 @@ export interface WeightGroup {
   readonly bytes: number;
 }
 
-/** What the headers of weight files tell. Tensor data is never read. */
+/** The contents of weight files' headers. Tensor data is never read. */
 export interface Weights {
   readonly format: 'safetensors' | 'gguf';
   readonly files: readonly string[];

@@ -115,7 +115,7 @@ function notUnderstood(path: string, why: string, next = understood): Failure {
 }
 
 /**
- * What the headers of safetensors files tell, together. Throws a `Failure` (`no-file` or
+ * Reads the headers of safetensors files together. Throws a `Failure` (`no-file` or
  * `bad-safetensors`) that names the file.
  *
  * @example
@@ -169,7 +169,7 @@ export function readSafetensorsHeader(source: ByteSource, place: string, tally: 
   checkSpans(spans, source.size - dataStart, fail);
 }
 
-/** Where tensors lie in the data. Two lists of numbers take a fraction of what pairs would. */
+/** Positions of tensors in the data. Two lists of numbers take a fraction of the memory of pairs. */
 interface Spans {
   readonly begins: number[];
   readonly ends: number[];
@@ -294,7 +294,7 @@ function readSafetensorsIndex(source: ByteSource, place: string): readonly strin
 
 const indexName = 'model.safetensors.index.json';
 
-/** What in a folder stands for its model. */
+/** The file of a folder that describes its model. */
 interface FolderChoice {
   readonly config?: string;
   readonly weights?: { readonly format: 'index' | 'safetensors' | 'gguf'; readonly name: string };

@@ -46,7 +46,7 @@ export class WeightTally {
     return this.#names.has(name);
   }
 
-  /** What was added; the sums are exact or an error. */
+  /** Adds up; the sums are exact or an error. */
   total(
     format: Weights['format'],
     files: readonly string[],

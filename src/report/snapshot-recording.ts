@@ -21,13 +21,13 @@ import type {
   SegmentKind,
 } from './recording-header.js';
 
-/** What a page knows of a recording, before it is packed. */
+/** The contents of a recording's page, before they are packed. */
 interface SnapshotPageData {
   readonly header: Omit<RecordingHeader, 'columns'>;
   readonly columns: Readonly<Record<ColumnName, Column>>;
 }
 
-/** What a page may hold at most. */
+/** Limits of a page. */
 export interface PageLimits {
   readonly ticks: number;
   readonly lives: number;

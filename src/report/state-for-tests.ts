@@ -11,7 +11,7 @@ import type {
   Series,
 } from '../watch/types.js';
 
-/** What a hand-made state holds; everything left out is ordinary. */
+/** The stated parts of a made state; absent ones are ordinary. */
 export interface StateRecipe {
   readonly info?: Partial<DeviceInfo>;
   readonly present?: boolean;

@@ -6,17 +6,17 @@ import { systemClock } from '../time/clock.js';
 import { isKnown } from '../units/known.js';
 import { type ProcessBytes, sumBytes } from './processes/memory-holders.js';
 
-/** What the processes of a run hold of its device. */
+/** The bytes of a run's processes on its device. */
 export interface HeldOnDevice {
   readonly processes: readonly ProcessBytes[];
-  /** What all other processes hold of it. */
+  /** Bytes of all other processes on it. */
   readonly othersBytes: number;
 }
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
   readonly id: string;
-  /** What its driver calls it. */
+  /** Its name, by its driver. */
   readonly name: string;
   /** It stands for a GPU that is not there. */
   readonly isSimulated: boolean;

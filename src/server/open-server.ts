@@ -55,13 +55,13 @@ export interface ServerOptions {
   readonly local?: LocalAccess | undefined;
   /** People with tokens of their own; left out, the token of the server is the only one. */
   readonly users?: UserStore | undefined;
-  /** Where the audit log is kept; left out, there is none. */
+  /** The folder of the audit log; without it there is none. */
   readonly auditHome?: string | undefined;
-  /** What the job of somebody runs as; left out, what the daemon itself is. */
+  /** Returns the account of a person's jobs; the daemon's own if absent. */
   readonly submitterOf?: SubmitterOf | undefined;
   /** Makes the pages of snapshots; left out, there are none. */
   readonly snapshotPage?: SnapshotPage | undefined;
-  /** What of a workload the server reads for a client; throws where it reads nothing of it. */
+  /** Reads the files of a workload for a client; throws if it may read none of them. */
   readonly readable?: ReadableFor | undefined;
   /** Asks a Prometheus for all nodes; left out, there is no fleet. */
   readonly fleet?: FleetSource | undefined;

@@ -197,7 +197,7 @@ function segmentOf(builder: SnapshotBuilder, row: SegmentRow): Segment {
 
 type Plain = string | number | boolean | undefined | ReadonlyMap<string, Plain>;
 
-/** What the process had set for its allocator, as far as the snapshot says. */
+/** Returns the process's allocator settings, as far as the snapshot has them. */
 function settingsOf(builder: SnapshotBuilder, tag: number | undefined): RecordedSettings {
   const found = tag === undefined ? undefined : plainOf(builder, tag, 0, 0);
   const settings: ReadonlyMap<string, Plain> = found instanceof Map ? found : new Map();

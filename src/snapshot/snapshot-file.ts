@@ -20,7 +20,7 @@ export interface SnapshotInput {
   readonly file: FileHandle;
 }
 
-/** What a snapshot usually shrinks to. */
+/** The usual compression ratio of a snapshot. */
 const usualRatio = 15;
 /** A pickle that was packed is at most so long as far as room is made beforehand. */
 const maxExpected = 2 ** 32;
@@ -154,7 +154,7 @@ export class PickleWindow {
     return this.#machine.result !== undefined;
   }
 
-  /** Where the next bytes of the file go; never empty. */
+  /** Returns room for the next bytes of the file; never empty. */
   room(): Uint8Array {
     if (this.#filled + margin >= this.#bytes.length) {
       const larger = new Uint8Array(Math.max(this.#bytes.length * 2, largestWindow) + margin);

@@ -29,7 +29,7 @@ async function open(): Promise<void> {
   showRecording(opened);
 }
 
-/** What fails in the worker is said where its answers come in. */
+/** Errors of the worker are reported with its answers. */
 const unasked = () => undefined;
 
 function showRecording(opened: Opened): void {

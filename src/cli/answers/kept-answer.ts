@@ -12,7 +12,7 @@ const counted =
 
 export interface AskedAnswer<T> {
   readonly prepared: PreparedAnswer;
-  /** What else decides the answer. */
+  /** All other settings that decide the answer. */
   readonly settings: unknown;
   readonly version: string;
   readonly place: PythonPlace;

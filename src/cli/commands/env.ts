@@ -157,7 +157,7 @@ const groups = [
 ] as const;
 
 /**
- * What to set, for people: each variable with its value, and below it why.
+ * Lists the settings for people: each variable with its value, and the reason below it.
  *
  * @example
  * settingsText(settings, context, { columns: 80, style: { colour: false, unicode: true } });
@@ -180,7 +180,7 @@ export function settingsText(
 }
 
 /**
- * What a check found, for people; what must change stands first.
+ * Lists the findings of a check for people, required changes first.
  *
  * @example
  * findingsText([], context, { columns: 80, style: { colour: false, unicode: true } });

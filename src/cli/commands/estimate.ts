@@ -216,7 +216,7 @@ function optionWords(name: string, value: unknown): readonly string[] {
 /** How a model is run for an estimate. */
 const estimateModes = [...workloadModes, ...servingModes] as const;
 
-/** What `plimsoll estimate` takes; what was not given is absent. */
+/** Arguments of `plimsoll estimate`; absent ones were not given. */
 interface EstimateArguments extends Omit<WorkloadArguments, 'mode' | 'gpus'> {
   readonly gpus?: GpuCounts;
   readonly mode?: (typeof estimateModes)[number];
@@ -234,7 +234,7 @@ interface EstimateArguments extends Omit<WorkloadArguments, 'mode' | 'gpus'> {
   readonly json?: boolean;
 }
 
-/** What the modes `generate` and `serve` take beside what all do. */
+/** Adds the options that only the modes `generate` and `serve` take. */
 function addServingOptions(command: Command): Command {
   return command
     .option('--prompt <n>', 'generate: tokens of the prompt', countArgument('--prompt'))
@@ -321,7 +321,7 @@ function onOneCount({ gpus, ...given }: EstimateArguments): OnOneCount {
   });
 }
 
-/** What a program takes beside its own arguments. */
+/** Options of our own that stand beside the program's arguments. */
 const taken = new Set([
   'gpu',
   'gpus',
@@ -388,7 +388,7 @@ async function estimateOfProgram(
   return 0;
 }
 
-/** Where the config of a model lies that was named by its path or its name. */
+/** Returns the path of the config of a model that was given by path or by name. */
 async function pathOfModel(
   model: string,
   place: NamePlace & { readonly folder: string },
@@ -504,7 +504,7 @@ async function estimateOverRanks(
   return 0;
 }
 
-/** What holds for all counts. */
+/** Returns the notes that hold for all counts. */
 function sharedNotes(made: readonly Estimate[]): readonly string[] {
   const [first, ...others] = made;
   return (first?.notes ?? []).filter((note) => others.every(({ notes }) => notes.includes(note)));

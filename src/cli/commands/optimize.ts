@@ -260,7 +260,7 @@ async function train(
   }
 }
 
-/** What `plimsoll optimize` takes; what was not given is absent. */
+/** Arguments of `plimsoll optimize`; absent ones were not given. */
 interface OptimizeArguments extends Omit<WorkloadArguments, 'mode'> {
   readonly mode?: OptimizeMode;
   readonly watch?: number;
@@ -286,8 +286,8 @@ function withConfiguration(given: OptimizeArguments, { training }: Settings): Op
 }
 
 /**
- * What the job may take of the device: as an option says, as the configuration says, else the load
- * line of the card that was named or found. Undefined where there is neither.
+ * Returns the job's limit on the device: from the option, else the configuration, else the load
+ * line of the named or found card. Undefined if there is none of them.
  */
 function memoryBudget(
   given: OptimizeArguments,
@@ -333,7 +333,7 @@ function badUsage(fact: string, next: string): Failure {
   return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
 }
 
-/** What a training part of the answer brings. */
+/** The training part of the answer. */
 interface TrainingFound {
   readonly training: TrainingAnswer;
   readonly advice: readonly Advice[];
@@ -408,7 +408,7 @@ function loadingHere({ loading }: Settings, hasCard: boolean): LoadingSettings {
   });
 }
 
-/** What is of use with a program. */
+/** Options that are of use with a program. */
 const forMachine = ['mode', 'watch', 'apply', 'report', 'devices', 'simulate', 'json', 'verbose'];
 const taken = new Set([...forMachine, 'batch', 'memory', 'gpu', 'python', 'cache', 'config']);
 

@@ -60,7 +60,7 @@ import {
 import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
-/** What `plimsoll plan` takes; what was not given is absent. */
+/** Arguments of `plimsoll plan`; absent ones were not given. */
 interface PlanArguments extends WorkloadArguments {
   readonly memory?: number;
   readonly allocatorMemory?: number;
@@ -196,7 +196,7 @@ async function runPlan(
   return planExitCode(found, maxBatch);
 }
 
-/** What to paste where the project in this folder is known to train with a framework. */
+/** Returns the lines to paste if the project in this folder trains with a known framework. */
 function snippetFor(answer: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
   const { fits, settings } = answer;
   if (!fits || settings.optimizer === 'none') return undefined;
@@ -294,7 +294,7 @@ function planExitCode(
   return surely || isLargest ? 0 : mayLackExitCode;
 }
 
-/** What is of use with a program. */
+/** Options that are of use with a program. */
 const workload = ['batch', 'memory', 'allocatorMemory', 'maxBatch', 'gpu'];
 const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose', 'format']);
 

@@ -253,7 +253,7 @@ async function runProgram(
   }
 }
 
-/** What the program may take of its device, and what of that the CUDA context takes. */
+/** Returns the program's limit on its device, and the share of the CUDA context. */
 function limitOf(
   { memory, allocatorMemory }: RunArguments,
   { id, name }: RunDevice,
@@ -442,7 +442,7 @@ interface CheckedRun {
   readonly variables: Readonly<Record<string, string>>;
   /** The device that it will run on. */
   readonly device: string;
-  /** What it may take of that; all of it where undefined. */
+  /** Limit in bytes; the whole device if undefined. */
   readonly memoryBytes: number | undefined;
   /** Left out where `memoryBytes` is the allocator's alone. */
   readonly contextBytes: number | undefined;

@@ -218,7 +218,7 @@ function rowOf(user: User): UserRow {
   return { name, role, maxMemoryBytes, maxJobs, account, addedAt };
 }
 
-/** What was changed is changed, whether or not it can be noted. */
+/** Records a change. A failure to record it does not undo the change. */
 function note(home: string, action: string, name: string, given: ChangeArguments): void {
   const changes = Object.entries({
     role: given.role,
@@ -302,7 +302,7 @@ function usersTable(users: readonly UserRow[]): string {
   );
 }
 
-/** Who did what, one line each, the oldest first. */
+/** Lists actions with their users, one line each, the oldest first. */
 function auditText(entries: readonly AuditRow[]): string {
   if (entries.length === 0) return 'The audit log is empty.';
   return table(

@@ -43,7 +43,7 @@ import { formatBytes } from '../../units/bytes.js';
 import type { CliIo } from '../io.js';
 import { badArgument, countArgument, oneOfArgument } from './arguments.js';
 
-/** What the options below become; what was not given is absent. */
+/** The parsed options below; absent ones were not given. */
 export interface WorkloadArguments extends ParallelArguments {
   readonly mode?: Workload['mode'];
   readonly batch?: number;
@@ -137,7 +137,7 @@ export function addWorkloadOptions(
     .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue);
 }
 
-/** What an answer is made with on this machine. */
+/** Adds the options that describe the machine of an answer. */
 export function addMachineOptions(command: Command): Command {
   return command
     .option('--python <program>', 'Python interpreter that has torch (the active one)')
@@ -173,7 +173,7 @@ function listed(names: readonly string[], unset: string | undefined): string {
   return `${names.join(', ')}${unset === undefined ? '' : ` (${unset})`}`;
 }
 
-/** What the options ask for, as a request; paths start in the folder where they were typed. */
+/** Turns the options into a request; paths start in the current folder. */
 export function workloadRequest(
   model: string | undefined,
   given: Omit<WorkloadArguments, 'mode'> & { readonly mode?: string },
@@ -222,7 +222,7 @@ export function workloadRequest(
   };
 }
 
-/** What is there by that path goes before a model of that name. */
+/** A file of that path takes precedence over a model of that name. */
 function namedModel(model: string, folder: string): string {
   const path = resolve(folder, model);
   if (model.startsWith(visionPrefix)) return model;
@@ -248,7 +248,7 @@ function keyValue(text: string, before: readonly string[] = []): readonly string
   });
 }
 
-/** What the options below become; what was not given is absent. */
+/** The parsed options below; absent ones were not given. */
 interface ParallelArguments {
   readonly gpus?: number | undefined;
   readonly parallel?: string;
@@ -342,7 +342,7 @@ function gpuCounts(text: string): GpuCounts {
   return doubledCounts(from, to);
 }
 
-/** What people can only turn off. */
+/** Options that are on by default, so that only their negation is offered. */
 const onByDefault = new Set(['reshard', 'origParams']);
 
 /** Refuses options that are for models, where a program is run as it is. */

@@ -199,7 +199,7 @@ function* drmFiles(procRoot: string, pid: number): Generator<string> {
   }
 }
 
-/** What one open file of a GPU says about the memory behind it. */
+/** The memory facts of one open file of a GPU. */
 interface DrmClient {
   /** The same for all copies of one open file, in whichever process. */
   readonly clientId: string;

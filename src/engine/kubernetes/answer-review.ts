@@ -19,7 +19,7 @@ export interface AdmissionRules {
   readonly sharing: GpuSharing;
   /** Refuses annotated pods that cannot be understood, instead of letting them through unchanged. */
   readonly strict: boolean;
-  /** What a workload needs on each GPU; it fails where that takes longer than so many seconds. */
+  /** Estimates a workload's memory on each GPU; fails if that takes longer than the given seconds. */
   readonly estimate: (request: WorkloadRequest, waitSeconds: number) => Promise<number>;
   /** A fault of ours. */
   readonly fault: (error: unknown) => void;
@@ -73,7 +73,7 @@ async function patchOf(
   return podPatch(pod, place, need, rules.sharing);
 }
 
-/** What passes by itself is none of the pod's faults. */
+/** Returns the HTTP status; a temporary error is not the pod's fault. */
 function statusOf(error: unknown): number {
   if (!(error instanceof Failure)) return 500;
   return error.kind === 'interrupted' ? 503 : 400;
@@ -94,7 +94,7 @@ function answer(
   };
 }
 
-/** What the API server asks: may this object be stored, and as what? */
+/** The question of the API server: is this object allowed, and in which form? */
 interface Review {
   /** The answer must carry the same. */
   readonly uid: string;
@@ -146,7 +146,7 @@ interface PatchStep {
 
 interface PodPatch {
   readonly steps: readonly PatchStep[];
-  /** What the pod states itself, and keeps. */
+  /** Settings that the pod states itself and keeps. */
   readonly warnings: readonly string[];
 }
 
@@ -185,7 +185,7 @@ function placeIn(pod: JsonObject): PodPlace {
   return { index, container, gpus: count };
 }
 
-/** What makes a pod ask for its memory as `submit --engine kubernetes` does. What it states itself stays. */
+/** Makes a pod ask for its memory as `submit --engine kubernetes` does. Its own settings stay. */
 function podPatch(
   pod: JsonObject,
   { index, container }: PodPlace,
@@ -320,7 +320,7 @@ function badPod(fact: string): Failure {
 /** On a pod: a size such as `20GiB`, or a workload as `POST /estimate` takes it. */
 const estimateAnnotation = 'plimsoll.dev/estimate';
 
-/** What a pod says of its memory. */
+/** The pod's own statement of its memory. */
 type PodEstimate =
   | { readonly kind: 'stated'; readonly bytes: number }
   | { readonly kind: 'workload'; readonly request: WorkloadRequest };

@@ -20,13 +20,13 @@ import { LocalRun, type LocalRunParts } from './local-run.js';
 const lookSeconds = 0.3;
 
 export interface LocalEngineOptions {
-  /** Where runs are kept: `$PLIMSOLL_HOME`. */
+  /** The home of the runs: `$PLIMSOLL_HOME`. */
   readonly home: string;
   /** The command `plimsoll` as this machine starts it: `[process.execPath, '.../bin/plimsoll.js']`. */
   readonly command: readonly string[];
   /** Of the supervisors, and below what each order adds of the programs. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Where supervisors start: the folder whose configuration they read. */
+  /** The folder in which supervisors start and read their configuration. */
   readonly folder: string;
   /** How much of each log is kept, where it is not what jobs have. */
   readonly logLimit?: LogLimit;

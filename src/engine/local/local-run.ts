@@ -229,7 +229,7 @@ export class LocalRun {
     return this.#cgroup?.folder ?? findLimitCgroup(procRoot, this.#order.id, listKernelFolder);
   }
 
-  /** What a supervisor takes away at the end of a run: here it has none. */
+  /** Cleans up at the end of a run; nothing to do here. */
   #removeLeftovers(): void {
     const folder = this.#limitFolder();
     if (folder !== undefined) removeCgroup(folder);
@@ -377,7 +377,7 @@ type Step =
   | { readonly step: 'wait' | 'attach' | 'give-up' }
   | { readonly step: 'ask'; readonly pid: number };
 
-/** What to do for a run that is not over. */
+/** Returns the next step for a run that is not over. */
 export function nextStep(at: Standing): Step {
   const { nowSeconds, supervisor, tries, stop } = at;
   if (supervisor !== undefined) {

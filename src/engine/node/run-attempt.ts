@@ -16,16 +16,16 @@ import {
   type Task,
 } from '../job-folder.js';
 
-/** What an attempt may take of each GPU, or of the host. */
+/** The limit of an attempt on each GPU, or on the host. */
 interface AttemptLimit {
   /** `none` where a whole GPU is its own. */
   readonly limitBytes: number | 'none';
-  /** What a CUDA context takes of that. */
+  /** The part of the CUDA context. */
   readonly contextBytes: number;
   readonly isOfHost: boolean;
 }
 
-/** What a job may touch on its node, whatever cluster it is. */
+/** The parts of its node that a job may use, on any cluster. */
 export interface NodeEdges {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** How many GPUs the driver of this node shows. */
@@ -60,7 +60,7 @@ interface AttemptOnNode<Order extends KeptOrder, Try extends KeptAttempt, End ex
 const killed = 137;
 /** A report has some MiB at most. */
 const maxReportBytes = 64 * MiB;
-/** What is tried where nobody knows what the program asked for last. */
+/** Growth of the next request if the last one of the program is unknown. */
 const growth = 2;
 
 /**
@@ -115,7 +115,7 @@ export async function runAttempt<
   }
 }
 
-/** Where the run of an attempt is kept on its node; it is removed when the attempt is over. */
+/** The home of an attempt's run on its node; removed when the attempt is over. */
 export function homeOfAttempt<
   Order extends KeptOrder,
   Try extends KeptAttempt,
@@ -223,7 +223,7 @@ exit ${gaveUp}
 `;
 }
 
-/** What `plimsoll run` on a node is started with. */
+/** Arguments of `plimsoll run` on a node. */
 interface SupervisedRun {
   readonly order: KeptOrder;
   /** Without the CUDA context. */

@@ -79,7 +79,7 @@ function numberOf(value: unknown): number | undefined {
     : undefined;
 }
 
-/** What the configuration says about a cluster. */
+/** The configuration of a cluster. */
 export interface RaySettings {
   /** Of the dashboard. */
   readonly address?: string | undefined;

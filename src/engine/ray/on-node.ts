@@ -8,7 +8,7 @@ import type { RayOffer } from './nodes.js';
 import { rayRequest } from './request.js';
 import { submitToRay } from './submission.js';
 
-/** What the node's side of a job may touch. */
+/** The parts that the node's side of a job may use. */
 export interface RayNodeParts extends NodeEdges {
   readonly folder: RayJobFolder;
   readonly number: number;

@@ -38,7 +38,7 @@ const silentMs = 12 * runningMs;
 /** The process that began to submit a lost job again has done so by then, or died. */
 const claimMs = 60_000;
 
-/** What Ray says at one moment. */
+/** The answers of Ray at one moment. */
 interface RayNow {
   readonly session: string;
   readonly jobs: ReadonlyMap<string, RayJob>;
@@ -268,8 +268,8 @@ function addressesFor(address: string, nodes: readonly RayNode[]): readonly stri
 const maxPieceBytes = 8 * 1024 * 1024;
 
 /**
- * What attempts printed, through Ray. A log is lost with its node: what was seen of it before stays,
- * so that a reader who follows it loses no bytes of the next attempt.
+ * Reads the output of attempts through Ray. A log is lost with its node: the part read before
+ * stays, so that a following reader loses no bytes of the next attempt.
  */
 class RayLogs {
   readonly #http: RayHttp;
@@ -311,7 +311,7 @@ class RayLogs {
   }
 }
 
-/** What is known of the last attempt of a job. */
+/** Known facts about the last attempt of a job. */
 export interface AttemptFacts {
   readonly attempt: RayAttempt;
   readonly end: RayEnd | undefined;
@@ -324,7 +324,7 @@ export interface AttemptFacts {
   readonly session: string;
 }
 
-/** Where it stands, and what is to be done about it. */
+/** The state of a job, and the next step. */
 interface Standing {
   readonly state: ClusterState;
   readonly why: string;
@@ -338,7 +338,7 @@ interface Standing {
 /** After so many losses something else is wrong. */
 export const maxRestarts = 20;
 
-/** Where the last attempt of a job stands. Only what surely runs nowhere is submitted again. */
+/** Decides the state of a job's last attempt. It submits again only if the attempt surely runs nowhere. */
 export function standingOf(facts: AttemptFacts): Standing {
   const { end, job, isCancelled } = facts;
   if (end !== undefined) return ended(end, isCancelled);

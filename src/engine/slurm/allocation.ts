@@ -6,7 +6,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { objectsIn } from '../job-folder.js';
 import { numberIn, type SlurmCommand, slurmDocument } from './commands.js';
 
-/** What Slurm gave to the job that we run in. */
+/** The allocation that Slurm gave to the current job. */
 export interface Allocation {
   readonly jobId: string;
   /** CUDA_VISIBLE_DEVICES as Slurm sets it; undefined where the job has no GPUs of its own. */

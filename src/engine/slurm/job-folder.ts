@@ -29,7 +29,7 @@ export interface SlurmAttempt extends KeptAttempt {
   readonly request: SlurmRequest;
   /** `unknown` between the decision and Slurm's answer. */
   readonly slurmId: Known<string>;
-  /** What it was called before Slurm's controller lost it. */
+  /** Its ids before Slurm's controller lost it. */
   readonly formerIds?: readonly string[];
   /** When Slurm took it last; before that, when it was decided. Jobs of earlier versions have none. */
   readonly submittedAt?: string;

@@ -40,7 +40,7 @@ const states: Readonly<Record<string, ClusterState>> = {
   REVOKED: 'cancelled',
 };
 
-/** What else a state says: the job ended, and not well. */
+/** Other states of a job that failed. */
 const failures =
   /^(FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE|LAUNCH_FAILED|RECONFIG_FAIL)$/;
 

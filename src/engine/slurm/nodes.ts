@@ -96,7 +96,7 @@ interface GresCount {
 }
 
 /**
- * What a node has, as Slurm writes it.
+ * Reads the GPUs of a node, as Slurm writes them.
  *
  * @example
  * parseGres('gpu:a100:2(S:0-1),shard:160'); // [{ name: 'gpu', type: 'a100', count: 2 }, { name: 'shard', type: '', count: 160 }]
@@ -123,9 +123,9 @@ function counted(text: string): number | undefined {
   return Number(digits) * 1024 ** ['', 'K', 'M', 'G'].indexOf(unit);
 }
 
-/** What the configuration says about a site; Slurm itself knows no GPU's memory. */
+/** The configuration of a site; Slurm itself does not know the memory of a GPU. */
 export interface SlurmSettings {
-  /** What one shard stands for. */
+  /** Bytes of one shard. */
   readonly shardBytes?: number | undefined;
   /** Bytes of a GPU, by its type in Slurm. */
   readonly gpuBytes?: Readonly<Record<string, number>> | undefined;
@@ -138,7 +138,7 @@ export interface GpuOffer extends OfferedCard {
   readonly type: string;
   /** On one node. */
   readonly count: number;
-  /** What one shard stands for; `none` where the nodes have no shards. */
+  /** Bytes of one shard; `none` if the nodes have no shards. */
   readonly shardBytes: Known<number> | 'none';
   /** Of one GPU. */
   readonly shardsPerGpu: number;

@@ -15,14 +15,14 @@ const terminated = 143;
 const maxAsked = 10;
 const askMs = 1000;
 
-/** What the node's side of a job may touch. */
+/** The parts that the node's side of a job may use. */
 export interface NodeParts extends NodeEdges {
   readonly folder: SlurmJobFolder;
   readonly number: number;
   /** As the script named this start; scripts of earlier versions do not. */
   readonly start: string | undefined;
   readonly run: SlurmCommand;
-  /** What it has for a job with these options of sbatch. */
+  /** Reads the cluster's offer for a job with these options of sbatch. */
   readonly cluster: (options: readonly string[]) => Promise<SlurmCluster>;
 }
 

@@ -8,14 +8,14 @@ import type { GpuOffer, SlurmNodes } from './nodes.js';
 /** Slurm counts our own process on the node to the job's memory, too. */
 const supervisorBytes = 256 * MiB;
 
-/** What a job needs of a cluster. */
+/** A job's need of a cluster. */
 export interface ClusterNeed {
   /** On each of its GPUs; of the host's memory where `gpus` is 0. */
   readonly bytes: Known<number>;
   readonly gpus: number;
 }
 
-/** What Slurm is asked for. */
+/** The request to Slurm. */
 export interface SlurmRequest {
   /** Such as `shard:30` or `gpu:a100:2`; `none` for a job of the host. */
   readonly gres: string;
@@ -27,9 +27,9 @@ export interface SlurmRequest {
   readonly memoryMebibytes: number | 'default';
   /** `default` where the site decides; jobs of earlier versions have none. */
   readonly cpus?: number | 'default';
-  /** What the job may take of each GPU, or of the host; `none` where a whole GPU is its own. */
+  /** Limit of the job on each GPU, or on the host; `none` if it has whole GPUs. */
   readonly limitBytes: number | 'none';
-  /** What a CUDA context takes of that. */
+  /** The part of the CUDA context. */
   readonly contextBytes: number;
   /** In words, for the person who submits. */
   readonly why: string;
@@ -213,7 +213,7 @@ function ambiguity({ isAmbiguous, type, capacityBytes }: GpuOffer): readonly str
   ];
 }
 
-/** What a job with GPUs asks of its node beside them; `default` where the site decides. */
+/** The request of a GPU job for host resources; `default` if the site decides. */
 interface HostShare {
   /** In MiB, as Slurm counts. */
   readonly memoryMebibytes: number | 'default';
@@ -222,7 +222,7 @@ interface HostShare {
 
 /** Sites keep some processors and memory of a node for themselves, and do not say so in `sinfo`. */
 const forJobs = 0.9;
-/** Where a site does not state the memory of its nodes, Slurm counts 1 MiB. */
+/** Slurm counts 1 MiB if a site does not state the memory of its nodes. */
 const leastStatedBytes = GiB;
 
 /**

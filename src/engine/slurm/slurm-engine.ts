@@ -110,7 +110,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     return readJobs(slurmDocument(await run('squeue', ['--json', '--states=all']), 'squeue'));
   }
 
-  /** What one look at the cluster needs to know of its controller, asked at most once. */
+  /** Asks the controller at most once for each look at the cluster. */
   function controllerOnce(): () => Promise<SlurmController> {
     let asked: Promise<SlurmController> | undefined;
     return () => (asked ??= readController(run));
@@ -329,8 +329,9 @@ export async function releaseHeld(
 const maxBytes = 4 * KiB;
 
 /**
- * What a person calls a job: Slurm's number of it. A controller that lost its last seconds, or
- * whose state was removed, uses numbers a second time; the second job of a number has `-2` after it.
+ * Returns the user's name of a job: its number in Slurm. A controller that lost its last seconds,
+ * or whose state was removed, uses numbers a second time; the second job of a number has `-2` after
+ * it.
  *
  * @example
  * claimName(home, '17', key); // '17'
@@ -352,7 +353,7 @@ export function keyOfName(home: string, name: string): string | undefined {
   return typeof document?.['key'] === 'string' ? document['key'] : undefined;
 }
 
-/** Where one task stands: its last attempt says. */
+/** The state of one task: that of its last attempt. */
 interface TaskView {
   readonly state: ClusterState;
   readonly why: string;
@@ -360,7 +361,7 @@ interface TaskView {
   readonly attempts: readonly ClusterAttempt[];
 }
 
-/** Where tasks stand of which Slurm does not tell. */
+/** The states of tasks that Slurm does not report. */
 type Standings = ReadonlyMap<Task, Pick<TaskView, 'state' | 'why'>>;
 
 /** A job as its files and Slurm tell together; files win, as Slurm forgets after some minutes. */
@@ -403,7 +404,7 @@ function jobView(
   };
 }
 
-/** What a person calls a job, whatever number Slurm gave it after it was lost. */
+/** Returns the user's name of a job, even after Slurm gave it a new number. */
 function nameOf(first: SlurmAttempt | undefined): string | undefined {
   const name = first?.jobName ?? first?.formerIds?.[0] ?? first?.slurmId;
   return name === undefined || !isKnown(name) ? undefined : name;

@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-/** What happened while this start waited; a look that never ends fails. */
+/** Waits for its turn while these events happen; fails if the look never ends. */
 async function turnOf(clusterId: string, ...meanwhile: readonly (() => void)[]): Promise<string> {
   const left = [...meanwhile];
   let waited = 0;

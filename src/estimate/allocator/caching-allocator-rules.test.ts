@@ -350,7 +350,7 @@ const settings: fc.Arbitrary<AllocatorSettings> = fc.record({
   deviceTotalBytes: fc.constantFrom(200 * MiB, 141 * GiB),
 });
 
-/** What must hold after every operation, whatever came before; gives what does not. */
+/** Returns the rules that the allocator breaks; each must hold after every operation. */
 function brokenRules(allocator: CachingAllocator): string[] {
   const broken: string[] = [];
   const segments = allocator.segments();

@@ -198,7 +198,7 @@ export class CachingAllocator {
     return this.#blocks.size[handle] ?? 0;
   }
 
-  /** Where a live block lies. Only the distance between two addresses means something. */
+  /** Returns the address of a live block. Only the distance between two addresses has a meaning. */
   addressOf(handle: Handle): number {
     if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
     return this.#blocks.address[handle] ?? 0;
@@ -415,9 +415,9 @@ function stateOf(mark: number): BlockView['state'] {
 export interface OutOfMemory {
   readonly kind: 'out-of-memory';
   readonly askedBytes: number;
-  /** What the driver would have had to give. */
+  /** Bytes that the driver would have had to give. */
   readonly segmentBytes: number;
-  /** What was left under the cap. */
+  /** Bytes left under the cap. */
   readonly freeBytes: Known<number>;
   readonly allocatedBytes: number;
   readonly reservedBytes: number;

@@ -365,7 +365,7 @@ export class AddressRegion implements Sized {
   }
 }
 
-/** Where segments lie. Only the order of addresses matters, not where zero is. */
+/** The addresses of segments. Only their order matters, not the position of zero. */
 export interface AddressSpace {
   /** The address of a new range of `bytes`. */
   take(bytes: number): number;

@@ -19,7 +19,7 @@ export function roundUp(bytes: number, step: number): number {
   return Math.ceil(bytes / step) * step;
 }
 
-/** What the driver is asked for when no cached block serves a block of `size` bytes. */
+/** Returns the bytes to ask of the driver if no cached block serves a block of `size` bytes. */
 export function segmentSizeFor(size: number, shared: number): number {
   if (size <= largestSmall) return smallSegment;
   if (size < smallestOwnSegment) return shared;
@@ -88,7 +88,7 @@ export interface AllocatorSettings {
   readonly streamWork: 'prompt' | 'awaited';
   /** The cap of `set_per_process_memory_fraction`: what all segments together may take. */
   readonly allowedBytes: number | 'unlimited';
-  /** What the device itself has left for segments; beyond it the driver refuses. */
+  /** Bytes of the device for segments; the driver refuses more. */
   readonly deviceBytes: number | 'unlimited';
   /** The device's whole memory; an expandable segment reserves 9/8 of it as address space. */
   readonly deviceTotalBytes: number;

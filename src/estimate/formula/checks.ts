@@ -43,7 +43,7 @@ export function checkWorkload(model: KnownModel, workload: Workload, wording: Wo
   checkQuantization(workload, wording);
 }
 
-/** What to do where the length of a sample is missing. */
+/** The next step if the length of a sample is missing. */
 export function addSequence(counted: string, usual: number, { name, example }: Wording): string {
   return `Add ${name('seq')} with ${counted}, such as ${example('seq', usual)}.`;
 }

@@ -13,7 +13,7 @@ import { spreadOf } from './known-estimate.js';
 
 type Config = Readonly<Record<string, unknown>>;
 
-/** What transformers builds, small models of every family; recorded for the tests of the readers. */
+/** Small models of every family as transformers builds them; recorded for the tests of the readers. */
 const recorded: { readonly cases: readonly { readonly name: string; readonly config: Config }[] } =
   JSON.parse(
     readFileSync(new URL('../../../test/fixtures/parameter-shapes.json', import.meta.url), 'utf8'),

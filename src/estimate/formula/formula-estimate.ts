@@ -25,9 +25,9 @@ import {
 import { knownEstimate } from './known-estimate.js';
 
 /**
- * What a workload needs, from the shapes of its model alone: no Python, no GPU. Every op of a known
- * family is gone through as PyTorch would run it, and what it asks for is fed to the simulated
- * allocator. Throws a `Failure` with what is missing where nothing honest can be said.
+ * Estimates a workload from the shapes of its model alone: no Python, no GPU. It runs every op of a
+ * known family as PyTorch would, and replays the requests on the simulated allocator. Throws a
+ * `Failure` that names the missing fact if there is no honest answer.
  *
  * @example
  * const model = await readModel('config.json');
@@ -69,7 +69,7 @@ export async function formulaAnswer(
   }
 }
 
-/** What is answered at once, or the model whose ops must be gone through. */
+/** Returns the answers that need no ops, or the model whose ops must be run. */
 function withoutOps(
   { description, weights }: Model,
   workload: Workload,
@@ -158,8 +158,8 @@ const highBytesOfSample = 64 * MiB;
 const segment = 2 * MiB;
 
 /**
- * What can be said of a model of unknown family: its weights, and no more. Activations may be
- * anything, so training is refused and inference has a wide interval.
+ * Estimates a model of unknown family: its weights, and no more. Its activations are unknown, so
+ * training is refused and inference has a wide interval.
  */
 function weightsOnlyEstimate(
   model: UnknownModel,

@@ -112,7 +112,7 @@ function heldTokens({ reach, window }: Attention, tokens: number, options: Cache
   return reach === 'sliding' ? Math.min(tokens, (window ?? tokens) + beyondWindow) : tokens;
 }
 
-/** What the widest layer holds of one token while it is computed, in elements. */
+/** Returns the elements of one token in the widest layer while it is computed. */
 export function widestToken({ stacks }: KnownModel): number {
   const layers = stacks.flatMap((stack) => stack.layers);
   return Math.max(
@@ -139,8 +139,8 @@ export interface Generating {
 const scoreCopies = 3;
 
 /**
- * What `generate()` needs, from the shapes of the model: the prompt at once, or the last token with
- * all that is cached and one layer of it copied; whichever is more.
+ * Estimates `generate()` from the shapes of the model: the larger of the whole prompt at once, and
+ * the last token with the full cache and one layer of it copied.
  *
  * @example
  * generateFormula(llama, { batch: 8, prompt: 512, newTokens: 256, beams: 1, precision: 'bf16' }, gpu);

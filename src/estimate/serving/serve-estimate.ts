@@ -25,18 +25,18 @@ export interface Serving {
   readonly quantization?: QuantizationPreset | undefined;
 }
 
-/** What a server of a model has room for. All of it is calculated. */
+/** The room of a model's server. All of it is calculated. */
 export interface ServeRoom {
   readonly engine: ServeEngine;
   readonly maxModelLen: number;
   readonly weightsBytes: number;
-  /** What it computes with beside the cache. */
+  /** Bytes it computes with beside the cache. */
   readonly workingBytes: number;
   readonly kvPrecision: CacheType;
   /** Of one more token, where no window is full. */
   readonly kvBytesPerToken: number;
   readonly kvBytesPerRequest: number;
-  /** What is left for the cache; 0 where not even the weights fit. */
+  /** Bytes left for the cache; 0 if even the weights do not fit. */
   readonly kvCacheBytes: number;
   /** Tokens that the cache holds, as many short requests. */
   readonly tokens: number;

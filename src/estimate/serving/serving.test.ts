@@ -141,7 +141,7 @@ describe('serveEstimate', () => {
 });
 
 describe('generateFormula', () => {
-  /** What an H200 measured for generate() with a model of these sizes, in reserved bytes. */
+  /** Reserved bytes measured on an H200 for generate() with a model of these sizes. */
   it.each([
     [{ batch: 8, prompt: 512, newTokens: 256, beams: 1 }, 2_998_927_360],
     [{ batch: 4, prompt: 512, newTokens: 64, beams: 4 }, 3_470_786_560],

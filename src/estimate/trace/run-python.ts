@@ -14,7 +14,7 @@ interface Start {
   readonly folder: string;
 }
 
-/** What is started so that the program runs as another account. */
+/** Changes a start so that the program runs as another account. */
 export type StartAs = (asked: Start) => Start;
 
 export interface RunPythonOptions {
@@ -28,7 +28,7 @@ export interface RunPythonOptions {
   readonly timeoutSeconds?: number | undefined;
   /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
   readonly onProgress?: ((text: string, share?: number) => void) | undefined;
-  /** What it reads from standard input; left out, that is empty. */
+  /** Its standard input; empty if absent. */
   readonly input?: string | undefined;
   /** Gets what it writes to stderr, as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
@@ -40,7 +40,7 @@ export const defaultTimeoutSeconds = 600;
 const busySeconds = 3 * defaultTimeoutSeconds;
 /** The error is one line; of what else it prints the end is enough. */
 const keptCharacters = 16_384;
-/** Where our own package lies. */
+/** The folder of our own Python package. */
 export const pythonFolder = join(packageFolder, 'python');
 
 /**

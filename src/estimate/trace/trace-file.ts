@@ -6,15 +6,15 @@ import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasWorkspace } from './recorded-events.js';
 import type { UnsureScratch } from './unsure-kernels.js';
 
-/** What an allocation is for: the letters that `python -m plimsoll_trace` writes. */
+/** The purpose of an allocation: the letters that `python -m plimsoll_trace` writes. */
 export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
 export type TraceCategory = (typeof traceCategories)[number];
 
-/** What a job would ask CUDA's allocator for, as a run on the meta device found it. */
+/** The requests of a job to CUDA's allocator, as a run on the meta device found them. */
 export interface Trace {
   readonly torch: string;
   readonly stream: EventStream;
-  /** What the allocation of each slot is for: an index into `traceCategories`. */
+  /** The purpose of each slot's allocation: an index into `traceCategories`. */
   readonly category: Uint8Array;
   /** Whose it is: an index into `strings`. */
   readonly module: Int32Array;
@@ -25,7 +25,7 @@ export interface Trace {
   readonly unsure: readonly UnsureScratch[];
   readonly parameters: number;
   readonly parameterBytes: number;
-  /** What the trace itself had to assume. */
+  /** Assumptions of the trace itself. */
   readonly notes: readonly string[];
   /** Real runs leave out layers at random; the trace ran them all. */
   readonly skipsLayers: boolean;
@@ -47,13 +47,13 @@ export interface Trace {
   readonly guessesTrials: boolean;
   /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
   readonly maybeLessBytes: number;
-  /** What turns of loops that were left out may have held on to, and what data may choose beyond an even share. */
+  /** Bytes that left-out loop turns may have kept, and that data may choose beyond an even share. */
   readonly maybeMoreBytes: number;
   /** The program was ended before its own end: what it does later was not seen. */
   readonly ended: boolean;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
-  /** What the program's answer depends on; left out where that is not all known. */
+  /** The files that the program's answer depends on; absent if not all are known. */
   readonly files?: ProgramFiles | undefined;
 }
 
@@ -80,10 +80,10 @@ const maxStreams = 255;
 const workspace = traceCategories.indexOf('k');
 const categoryOf = new Map<unknown, number>(traceCategories.map((letter, at) => [letter, at]));
 /**
- * What the driver and libraries take of the address space when kernels of a kind first run, as gaps between the
- * segments of recorded runs on an H200 show: a heap for kernels that check what they read (10 MiB in 60 of 60),
- * cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4 MiB, and 6 in 7 of 9). Until the
- * first kernel of all runs, a process is a fresh one.
+ * Address space that the driver and libraries take when kernels of a kind first run, from gaps
+ * between the segments of recorded runs on an H200: a heap for kernels that check their input (10
+ * MiB in 60 of 60), cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4
+ * MiB, and 6 in 7 of 9). Until its first kernel, a process is a fresh one.
  */
 const launchAddresses = new Map([
   ['checking', [10 * MiB]],
@@ -96,7 +96,7 @@ const blasAddresses = [2 * MiB, 64 * MiB];
 const cudnnAddresses = 8 * MiB;
 /** Ops that cuDNN runs: convolutions, recurrent layers, and attention in its own kernels. */
 const cudnnOp = /cudnn|\bconvolution/;
-/** Where a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
+/** If a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
 const convolution = /\bconvolution/;
 
 /**

@@ -5,7 +5,7 @@ import { attemptForTests } from '../store/attempt-for-tests.js';
 /** How a run shall go. */
 export interface FakeProgram {
   readonly seconds: number;
-  /** What it holds of each of its devices while it runs. */
+  /** Bytes it holds of each of its devices while it runs. */
   readonly bytes: number;
   readonly exitCode?: number;
 }
@@ -34,7 +34,7 @@ export class FakeMachine {
     this.#programOf = programOf;
   }
 
-  /** What all programs hold of a device now. */
+  /** Returns the bytes that all programs hold of a device now. */
   heldBytes(device: string): number {
     return this.processes(device).reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   }

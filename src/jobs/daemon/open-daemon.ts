@@ -159,7 +159,7 @@ function buildDaemon(
   return new JobDaemon({ options, clock, store, ledger, files, scheduler, readings, closing });
 }
 
-/** What a process takes of each device before it has anything there; of the host that is nothing. */
+/** Returns the bytes that a bare process takes of each device; none on the host. */
 function contextBytesOn(
   { devices }: Pick<Discovery, 'devices'>,
   configured: readonly GpuEntry[] | undefined,
@@ -182,10 +182,10 @@ const devicesEventSeconds = 0.03;
 const firstOfQueue = 100;
 /** Between two tries to keep an estimate. */
 const storeAgainSeconds = 1;
-/** What a chart of a day has room for. */
+/** Number of alerts kept: enough for the chart of a day. */
 const keptAlerts = 500;
 
-/** What a daemon is put together from; `openDaemon` builds them, each from those before it. */
+/** The parts of a daemon; `openDaemon` builds each from those before it. */
 interface DaemonParts {
   readonly options: DaemonOptions;
   readonly clock: Clock;
@@ -488,7 +488,7 @@ class JobDaemon implements Daemon {
     return { need, alone, refused, deadlineMs, evidence: made.details.evidence };
   }
 
-  /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
+  /** Starts the waiting time when the job enters the queue; its estimate may have taken longer. */
   #waitingFromNow(job: NewJob, askedMs: number): NewJob {
     if (job.deadlineMs === undefined) return job;
     return { ...job, deadlineMs: job.deadlineMs + this.#scheduler.time.nowMs() - askedMs };

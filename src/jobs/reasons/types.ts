@@ -3,8 +3,8 @@ import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
 
 /**
- * What a figure of a reservation rests on. `unknown`: nothing is known of the job, and the figure is
- * what a whole device can be loaded with.
+ * The basis of a reservation. `unknown`: nothing is known of the job, and the figure is the load
+ * line of a whole device.
  */
 export const bases = ['stated', 'estimated', 'measured', 'unknown'] as const;
 export type Basis = (typeof bases)[number];
@@ -44,12 +44,12 @@ export type DegradedReason =
   | ({
       readonly code: 'degraded';
       readonly settings: DegradedSettings;
-      /** What it needs with them, estimated. */
+      /** Its estimated need with them. */
       readonly degradedBytes: number;
     } & TooLarge)
   | EarlierText;
 
-/** What the figure of a job's need rests on. */
+/** The basis of the figure of a job's need. */
 export type NeedReason =
   | {
       readonly code: 'stated';
@@ -78,7 +78,7 @@ export type NeedReason =
       /** How many of them ran out of memory. */
       readonly outOfMemory: number;
       readonly maxPeakBytes: number;
-      /** What is reserved beyond that. */
+      /** The margin reserved above that. */
       readonly marginBytes: number;
       readonly estimatedBytes: Known<number>;
       /** It ran out of memory on all that there is, and still succeeded. */

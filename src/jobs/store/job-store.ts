@@ -180,7 +180,7 @@ export class JobStore extends JobReader {
     id: string,
     attempt: Attempt,
     atMs: number,
-    /** What a device loses beside what the program itself counts. */
+    /** Bytes the device loses beside those that the program counts. */
     besideBytes = 0,
   ): StoredJob {
     return this.sql.change(() => {
@@ -289,7 +289,7 @@ export class JobStore extends JobReader {
     });
   }
 
-  /** Where the time of the queue stands, for the next owner. */
+  /** Keeps the queue's clock for the next owner. */
   keepClock(mark: ClockMark): void {
     this.sql.change(() =>
       this.sql.run('INSERT OR REPLACE INTO clock VALUES (1, ?)', JSON.stringify(mark)),

@@ -23,7 +23,7 @@ import {
 /** A row as SQLite gives it. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What a row holds is not what was written: the file is damaged. */
+/** A row differs from what was written: the file is damaged. */
 export class BadRow extends Error {}
 
 /** A job whose row is damaged is shown as one that failed: it must not hide the others. */
@@ -173,7 +173,7 @@ function text(row: Row, column: string): string {
   return value;
 }
 
-/** What a column holds as JSON, once it is known to be what it is taken for. */
+/** Returns a column's JSON after a check of its type. */
 export function checked<T>(row: Row, column: string, is: (value: unknown) => value is T): T {
   let value: unknown;
   try {

@@ -16,7 +16,7 @@ interface RecordedCase {
   readonly digest: string;
 }
 
-/** What transformers builds; made by python/tools/record_parameter_shapes.py. */
+/** Small models as transformers builds them; made by python/tools/record_parameter_shapes.py. */
 const recorded: { readonly cases: readonly RecordedCase[] } = JSON.parse(
   readFileSync(new URL('../../../test/fixtures/parameter-shapes.json', import.meta.url), 'utf8'),
 );

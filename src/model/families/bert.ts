@@ -11,7 +11,7 @@ import {
   tokenInput,
 } from './family.js';
 
-/** What a class of the BERT kind puts on top, beside its kind of head. */
+/** Parts that a BERT class adds on top, beside its kind of head. */
 interface ClassParts {
   readonly head: Head;
   readonly pooler: boolean;

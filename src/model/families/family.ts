@@ -12,7 +12,7 @@ import type {
 } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
 
-/** What a family's rules find out from a config. */
+/** The parts that a family's rules read from a config. */
 export interface FamilyParts {
   readonly kind: ModelKind;
   readonly head: Head;
@@ -162,7 +162,7 @@ export function decoderClasses(
   return classes;
 }
 
-/** Where families name or build the same head differently. */
+/** Differences in the name or build of the same head. */
 interface DecoderHeadQuirks {
   /** Name of the body inside a class with a head. */
   readonly body: string;

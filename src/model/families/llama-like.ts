@@ -15,7 +15,7 @@ import {
 /** Whether there are biases: always, never, or as a field of the config says. */
 export type BiasRule = boolean | 'attention_bias' | 'qkv_bias' | 'mlp_bias';
 
-/** Where the families that descend from Llama differ. */
+/** Differences between the families that descend from Llama. */
 export interface LlamaQuirks {
   readonly qkvBias: BiasRule;
   readonly outputBias: BiasRule;

@@ -28,7 +28,7 @@ export interface PreparedEstimate extends EstimateRequest {
   readonly notes: readonly string[];
 }
 
-/** What an estimate is read against. */
+/** The card that an estimate is compared with. */
 type CardOfEstimate = Pick<Gpu, 'name' | 'capacityBytes' | 'context'>;
 
 export function cardOfEstimate({ name, capacityBytes, context }: Gpu): CardOfEstimate {
@@ -42,8 +42,8 @@ export interface EstimateDocument extends Estimate {
 }
 
 /**
- * What `plimsoll estimate --json` answers. A request that cannot be answered is a `Failure` that
- * names the field.
+ * Answers `plimsoll estimate --json`. A request that cannot be answered is a `Failure` that names
+ * the field.
  *
  * @example
  * const { peak } = await answerEstimate({ model: '/models/gpt2', batch: 8, seq: 1024 }, machine);
@@ -82,7 +82,7 @@ export async function prepareEstimate(
   };
 }
 
-/** What the formula knows of savings costs nothing; traces take their time. */
+/** Savings by formula cost nothing; traces take time. */
 export async function makeEstimate(
   { notes, ...request }: PreparedEstimate,
   machine: AnswerMachine,

@@ -20,7 +20,7 @@ export async function findSource(
   return findModel(named.name, { ...machine, catalogueOnly: named.catalogueOnly, otherModels });
 }
 
-/** What was read of the model; undefined where nothing but a run tells. */
+/** Returns the model as read; undefined if only a run can tell. */
 export async function readModelOf(
   source: ModelSource,
   { work = inThisThread, signal }: AnswerMachine,

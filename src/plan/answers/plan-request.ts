@@ -13,7 +13,7 @@ import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
 import { argsExample, type RequestWording } from './wording.js';
 
-/** What `plan` takes beside what describes the workload. */
+/** Limits of `plan` beside the description of the workload. */
 export interface PlanLimits {
   /** Of the device, the CUDA context included. */
   readonly memory?: number | undefined;
@@ -30,10 +30,10 @@ export interface PlanLimits {
 type BudgetLimits = Pick<PlanLimits, 'memory' | 'allocatorMemory' | 'gpuNamed'>;
 
 export interface PlanBudget {
-  /** What the device offers, the CUDA context included. */
+  /** Memory of the device, the CUDA context included. */
   readonly memoryBytes: number;
   readonly contextBytes: number;
-  /** What is left of it for PyTorch's allocator. */
+  /** The part of it left for PyTorch's allocator. */
   readonly allocatorMemoryBytes: number;
 }
 
@@ -53,7 +53,7 @@ export interface PreparedPlan {
   readonly method: EstimateMethod;
   readonly maxBatch: boolean;
   readonly request: PlanRequest;
-  /** What was assumed, and why it is this card. */
+  /** Assumptions, and the reason for the choice of the card. */
   readonly notes: readonly string[];
 }
 

@@ -33,7 +33,7 @@ export const workloadModes = ['train', 'infer'] as const satisfies readonly Work
 /** A workload of which anything may have been left open. */
 export type OpenWorkload = Partial<Workload>;
 
-/** What a request asks for: which model, run how; the card as it was named. */
+/** A request as read: the model, its run, and the card as it was named. */
 export interface ReadWorkload {
   readonly source: NamedSource;
   readonly workload: OpenWorkload;

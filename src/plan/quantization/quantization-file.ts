@@ -44,7 +44,7 @@ export function quantizationFile(
   return { path: pathOf(home, saved.model), text };
 }
 
-/** What was saved for a model, however its path is written; undefined when nothing was. */
+/** Loads the settings saved for a model, however its path is written; undefined if there are none. */
 export function loadQuantization(home: string, model: string): SavedQuantization | undefined {
   checkArguments('loadQuantization', { home, model }, { home: fileName, model: string });
   const canonical = canonicalModel(model);

@@ -158,7 +158,7 @@ const shared: ShardingOption = {
 };
 const copies: ShardingOption = { ...shared, parallel: { way: 'ddp', gpus: 4 } };
 
-/** What accelerate launch would tell a program that it starts with this file. */
+/** The settings that accelerate launch would pass to a program started with this file. */
 const launched = `
 import json, sys, tempfile
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser

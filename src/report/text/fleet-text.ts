@@ -173,7 +173,7 @@ function bytesOrNone(bytes: number | 'unknown'): string {
 interface TextColumn<Row> {
   readonly title: string;
   readonly cell: (row: Row) => string;
-  /** What is wider is cut. */
+  /** Wider text is cut. */
   readonly widest?: number;
   readonly paint?: (row: Row) => Paint | undefined;
 }

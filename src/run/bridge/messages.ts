@@ -14,7 +14,7 @@ export interface Hello {
   readonly device: string;
   /** The most that it ever held. */
   readonly peakBytes: Known<number>;
-  /** What it did so far, under any supervisor: one that comes late goes on from there. */
+  /** Its past under any supervisor: a later supervisor continues from there. */
   readonly works: readonly WorkState[];
 }
 
@@ -33,7 +33,7 @@ export interface WorkState {
   readonly smallestFailed: Known<number>;
 }
 
-/** What the allocator in the process holds. */
+/** The figures of the allocator in the process. */
 export interface Figures {
   readonly type: 'figures';
   readonly at: number;
@@ -61,7 +61,7 @@ export interface OutOfMemoryMessage {
   readonly peakBytes: Known<number>;
   readonly snapshot: string | null;
   readonly who: string;
-  /** What is left that this work can change; undefined where only the hello tells. */
+  /** Settings that this work can still change; undefined if only the hello states them. */
   readonly hooks: readonly Hook[] | undefined;
   /** It was not caught: there is nothing to decide any more. */
   readonly uncaught: boolean;
@@ -165,7 +165,7 @@ export type ToSdk =
       readonly microbatch: number;
     };
 
-/** What one process reports of its buffer stores; whole numbers. */
+/** The counts of a process's buffer stores; whole numbers. */
 export type BufferFigures = Omit<AttemptBuffers, 'hitRate' | 'compressionRatio'>;
 
 export const bufferFields = [

@@ -24,7 +24,7 @@ const longestName = 128;
 /** Paths and messages; the longest real ones are below this. */
 const longestText = 4096;
 
-/** What a document says, or undefined where it says nothing that we know. */
+/** Reads a message; undefined if it says nothing that we know. */
 export function readMessage(document: unknown): FromSdk | undefined {
   const read = readerOf(document);
   if (read === undefined) return undefined;
@@ -118,7 +118,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
   }
 }
 
-/** What every step tells. */
+/** Reads the fields that every step reports. */
 function readReached({ get, who, bytes }: Reader): Pick<LoopMessage, 'who' | 'peakBytes' | 'loss'> {
   const value = get('loss');
   const loss = typeof value === 'number' && Number.isFinite(value) ? value : 'unknown';

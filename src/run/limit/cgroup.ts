@@ -50,7 +50,7 @@ export function makeLimitCgroup(options: {
   readonly procRoot: string;
   readonly name: string;
   readonly limitBytes: number;
-  /** What has that name holds the attempt, which runs already. */
+  /** An attempt of that name runs already. */
   readonly isRunning?: boolean | undefined;
   readonly makeFolder?: MakeFolder;
 }): LimitCgroup | { readonly why: string } {
@@ -97,7 +97,7 @@ function setLimit(version: 1 | 2, folder: string, limitBytes: number): string | 
   return undefined;
 }
 
-/** What the kernel counted in a cgroup. */
+/** The counts of the kernel in a cgroup. */
 export interface CgroupReading {
   /** Without the page cache, which goes before anything is killed. */
   readonly heldBytes: Known<number>;

@@ -68,7 +68,7 @@ export function boundLog(options: BoundLogOptions): BoundLog {
 
 /** Looks once, and drops what is too much. A disk that is full or fails is tried again next time. */
 function looker({ path, limit, libc, notify }: BoundLogOptions): () => Promise<void> {
-  /** What is known to be off the disk: the process before may have died between the record and the deed. */
+  /** The part known to be off the disk: the earlier process may have died between record and deletion. */
   let gone: DroppedPart | undefined;
   let sizeBefore = 0;
   let hasRoom = false;

@@ -158,9 +158,9 @@ describe('the record of what is missing', () => {
   });
 
   it('is read with its log, and counts no more once that was emptied', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'plimsoll-record-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const log = join(folder, 'log');
+    const records = mkdtempSync(join(tmpdir(), 'plimsoll-record-'));
+    onTestFinished(() => rmSync(records, { recursive: true }));
+    const log = join(records, 'log');
     expect(readDropped(log)).toBeUndefined();
     writeFileSync(log, 'x'.repeat(100));
     await writeDropped(log, { from: 1000, to: 9_000_000 });

@@ -32,7 +32,7 @@ export interface DroppedPart {
 /** Dropped at once, as a share of the limit: it costs two writes to the disk each time. */
 const stepShare = 1 / 16;
 
-/** What has to go from a log of so many bytes; undefined where all may stay. */
+/** Returns the part to drop from a log of so many bytes; undefined if all may stay. */
 export function partToDrop(
   size: number,
   dropped: DroppedPart | undefined,
@@ -79,7 +79,7 @@ const looks = 3;
 /** Holds the place of a record in a log of which nothing is missing yet. */
 export const nothing: DroppedPart = { from: 0, to: 0 };
 
-/** Where it stands what is missing in a log. */
+/** Returns the path of the record of a log's missing part. */
 export function droppedRecordPath(log: string): string {
   return `${log}.dropped`;
 }
@@ -95,8 +95,8 @@ export function parseDropped(text: string): DroppedPart | undefined {
 }
 
 /**
- * What is missing in a log; undefined where nothing is. A record that goes beyond the end is of an
- * earlier log: somebody emptied the file by hand.
+ * Reads the record of a log's missing part; undefined if nothing is missing. A record beyond the
+ * end belongs to an earlier log: a person emptied the file by hand.
  */
 export function readDropped(log: string): DroppedPart | undefined {
   for (let look = 0; look < looks; look++) {

@@ -8,7 +8,7 @@ import { runIdVariable } from '../attempt-environment.js';
 import { jobOf, jobVariables, type ProcessJob } from './job-of.js';
 import { environmentLimitBytes, type ProcessEntry, readProcess } from './process-table.js';
 
-/** Who a process is, as /proc tells it. */
+/** Identity of a process, from /proc. */
 export interface ProcessFacts {
   readonly pid: number;
   readonly parent: number;
@@ -37,7 +37,7 @@ export interface FactsOptions {
   readonly node?: string;
 }
 
-/** What is known of a process; undefined when there is none of that pid. */
+/** Reads the facts about a process; undefined if there is none of that pid. */
 export function readProcessFacts(pid: number, options: FactsOptions): ProcessFacts | undefined {
   const entry = readProcess(options.procRoot, pid);
   return entry === undefined ? undefined : factsOf(entry, options);
@@ -100,7 +100,7 @@ function ownerOf(folder: string, userName: (uid: number) => string): Known<strin
 }
 
 /**
- * What an interpreter runs: the file or the module, without its options.
+ * Returns the file or module that an interpreter runs, without its options.
  *
  * @example
  * scriptIn(['/usr/bin/python3', '-u', 'train.py', '--lr', '1']); // 'train.py'

@@ -25,7 +25,7 @@ export interface StartedEntry {
   readonly killsBefore: Known<number>;
 }
 
-/** What happens to a run, in the order in which it did. A line is there when it has happened. */
+/** Events of a run, in order. A line is written after its event. */
 export type JournalEntry =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }

@@ -7,7 +7,7 @@ import type { User, UserStore } from './users/user-store.js';
 export interface Person {
   /** Stands for him in sessions and links: empty for the owner, `user:ada`. */
   readonly subject: string;
-  /** What signs his sessions: another one ends them. */
+  /** The key that signs the person's sessions; another key ends them. */
   readonly secret: string;
   readonly identity: Identity;
 }

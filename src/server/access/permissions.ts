@@ -3,10 +3,10 @@ import type { JobSummary } from '../../jobs/daemon/types.js';
 import type { Quota } from '../../jobs/quota.js';
 import { ownerName } from '../../jobs/types.js';
 
-/** What an operation needs: to see the state, or to use the machine. */
+/** Permission for an operation: to see the state, or to use the machine. */
 export type Permission = 'read' | 'work';
 
-/** What is asked of one job. */
+/** Actions on one job. */
 type JobAction =
   | 'cancel it'
   | 'read its log'
@@ -81,7 +81,7 @@ export function hasOutput({ attempts }: Pick<JobSummary, 'attempts'>): boolean {
 export const roles = ['admin', 'user', 'viewer'] as const;
 export type Role = (typeof roles)[number];
 
-/** Who asks. */
+/** The person who asks. */
 export interface Identity {
   readonly name: string;
   readonly role: Role;

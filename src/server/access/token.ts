@@ -127,8 +127,8 @@ export class WrongTokens {
 }
 
 /**
- * Where an address belongs: itself, or of IPv6 its first 64 bits, since a host with one such address
- * has all that begin like it.
+ * Returns the network of an address: the address itself, or the first 64 bits for IPv6, since a
+ * host with one such address has all that begin like it.
  *
  * @example
  * networkOf('2001:db8::7'); // '2001:db8:0:0'

@@ -168,7 +168,7 @@ function figuresOf(state: DeviceState, share: number): DeviceFigures {
 /** Processes of a device whose jobs are looked up: more than any GPU holds. */
 const ownedProcesses = 512;
 
-/** Who holds memory on a node: processes, their users and jobs, as last read. */
+/** The processes that hold memory on a node, with users and jobs, as last read. */
 class NodeProcesses {
   readonly jobs = new NodeJobs();
   readonly #owners: ProcessOwners;
@@ -230,7 +230,7 @@ interface OwnedProcess extends ProcessReading {
   readonly job: ProcessJob | undefined;
 }
 
-/** What jobs hold of devices, by the processes that were last read, and the most that they held. */
+/** The device memory of jobs, by the processes that were last read, and its maximum. */
 export class NodeJobs {
   #jobs = new Map<string, JobFigures>();
 
@@ -374,7 +374,7 @@ function knownText(text: string | undefined): string | undefined {
   return text === 'unknown' || text === 'none' ? undefined : text;
 }
 
-/** What the exporter itself takes, by the names that every program has in Prometheus. */
+/** The exporter's own metrics, by the usual names of Prometheus. */
 function ownFamilies(startedEpochMs: number): readonly MetricFamily[] {
   const { user, system } = process.cpuUsage();
   return [

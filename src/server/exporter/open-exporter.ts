@@ -26,7 +26,7 @@ export interface ExporterOptions {
 }
 
 export interface Exporter {
-  /** Where the page is: an address, or a file. */
+  /** The place of the page: an address, or a file. */
   readonly place: string;
   readonly states: () => readonly DeviceState[];
   /** Whether every device was read at least once. */

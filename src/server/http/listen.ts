@@ -5,7 +5,7 @@ import { bracketed, isLoopback, isWildcard } from '../access/hosts.js';
 import { addressOf } from '../local/peer-credentials.js';
 import { serverLimits } from './limits.js';
 
-/** Where a server really listens. */
+/** The address on which a server really listens. */
 interface Place {
   readonly port: number;
   readonly url: string;

@@ -25,7 +25,7 @@ export const alertsTotal = {
   help: 'Alerts that were raised.',
 } as const;
 
-/** What is told of a device; a server knows of reservations, an exporter does not. */
+/** The figures of a device; a server knows of reservations, an exporter does not. */
 export interface DeviceFigures
   extends Pick<
       DeviceView,
@@ -49,7 +49,7 @@ interface Figure {
   readonly of: (device: DeviceFigures) => number | string | undefined;
 }
 
-/** What each figure is taken from; nothing where it is not known, never a made-up 0. */
+/** The source of each figure; absent if not known, never a made-up 0. */
 const figures: Readonly<Record<string, Figure>> = {
   total_bytes: { help: 'Capacity of the device.', of: (one) => one.totalBytes },
   used_bytes: { help: 'Memory in use, by all processes.', of: (one) => one.usedBytes },
@@ -140,7 +140,7 @@ export function nodeFamily(node: string, version: string): MetricFamily {
   };
 }
 
-/** What one job has of one device. */
+/** The figures of one job on one device. */
 export interface JobFigures {
   /** Left out for jobs of the server itself. */
   readonly engine?: string | undefined;

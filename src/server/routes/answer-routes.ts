@@ -46,7 +46,7 @@ const assumed = {
   200: jsonContent(assumptionsSchema, 'The assumptions.', assumptionsExample),
 };
 
-/** What of a workload the server reads for a client; throws where it reads nothing of it. */
+/** Reads the files of a workload for a client; throws if it may read none of them. */
 export type ReadableFor = <T extends WorkloadRequest>(identity: Identity, workload: T) => T;
 
 /** Estimates and plans take seconds and cores: only a few are made at once, for those who wait. */

@@ -74,7 +74,7 @@ export function eventOperation(hub: EventHub): Operation {
   });
 }
 
-/** What a browser sends when it comes back; newer than what the address says. */
+/** Returns the id that a returning browser sends; newer than the one in the address. */
 function lastEventId(header: string | string[] | undefined): number | undefined {
   if (header === undefined || header === '') return undefined;
   if (typeof header === 'string' && /^\d{1,15}$/.test(header)) return Number(header);

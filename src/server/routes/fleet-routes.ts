@@ -150,7 +150,7 @@ export const fleetSchema = z
   })
   .openapi('Fleet', { description: 'All nodes that a Prometheus scrapes.' });
 
-/** What the document shows. */
+/** An example for the document. */
 export const fleetExample: Fleet = {
   epochMs: 1_767_225_600_000,
   windowSeconds: 3600,

@@ -26,7 +26,7 @@ export const jobIdParams = z.strictObject({
   id: z.string().min(1).max(100).openapi({ description: 'The id of a job.', example: '1' }),
 });
 
-/** Who a job belongs to, and what it runs as; a `Failure` where he may not have it run. */
+/** Returns a job's owner and account; a `Failure` if the person may not run it. */
 export type SubmitterOf = (identity: Identity) => Promise<Submitter>;
 
 export function jobOperations(

@@ -21,13 +21,13 @@ export interface Call {
   readonly signal: AbortSignal;
   /** The user who asks; the owner, where no token is needed. */
   readonly who: Identified;
-  /** What the audit log adds to its entry of this request. */
+  /** Adds parts to the audit log's entry of this request. */
   readonly about: (parts: AuditParts) => void;
   /** All bodies that are coming in. */
   readonly bodies: IncomingBytes;
 }
 
-/** What a handler answers; `sent` where it has spoken to the client itself. */
+/** The answer of a handler; `sent` if it has answered the client itself. */
 export type Answer =
   | 'sent'
   | {
@@ -45,7 +45,7 @@ export interface Operation {
   readonly open: boolean;
   readonly id: string;
   readonly needs: Permission;
-  /** What the audit log calls it; left out, it is only listed when it is refused. */
+  /** Its name in the audit log; without one it is only logged when it is refused. */
   readonly audit: string | undefined;
   answer(
     params: Readonly<Record<string, string>>,
@@ -119,7 +119,7 @@ export function operation<
   };
 }
 
-/** Who sends one all the same is not listened to. */
+/** Tells whether a method takes a body; other methods' bodies are ignored. */
 function takesBody({ method }: { readonly method: string }): boolean {
   return method === 'post';
 }
@@ -189,8 +189,8 @@ function routeOf<Params extends z.ZodObject, Query extends z.ZodObject, Body ext
 }
 
 /**
- * What stands behind the `?` of an address, each value as what its option takes: numbers as numbers,
- * lists by their commas. What cannot be read as that stays text, and the check says so.
+ * Reads the query of an address, each value in the type of its option: numbers as numbers, lists by
+ * their commas. Unreadable values stay text, and the check reports them.
  */
 export function queryValues(
   query: URLSearchParams,
@@ -221,7 +221,7 @@ function saidTwice(name: string): Failure {
   });
 }
 
-/** What `POST /plan` takes beside the workload. */
+/** Fields of `POST /plan` beside the workload. */
 interface PlanAsked extends WorkloadRequest {
   readonly memoryBytes?: number | undefined;
   readonly gpus?: number | undefined;
@@ -232,7 +232,7 @@ interface PlanAsked extends WorkloadRequest {
 export const answerWords = ['request', 'form'] as const;
 export type AnswerWords = (typeof answerWords)[number];
 
-/** Who makes estimates and plans: what `plimsoll estimate --json` and `plan --json` answer. */
+/** Makes estimates and plans: the answers of `plimsoll estimate --json` and `plan --json`. */
 export interface Answers {
   estimate(request: WorkloadRequest, signal: AbortSignal, words?: AnswerWords): Promise<object>;
   plan(request: PlanAsked, signal: AbortSignal, words?: AnswerWords): Promise<object>;

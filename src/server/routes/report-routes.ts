@@ -20,7 +20,7 @@ const attemptParams = jobIdParams.extend({
     .openapi({ description: 'The number of an attempt.', example: '1' }),
 });
 
-/** What a job leaves for people to read; only for those who may read its log. */
+/** Operations for a job's reports; only for people who may read its log. */
 export function reportOperations(
   daemon: Daemon,
   version: string,

@@ -21,7 +21,7 @@ export function sessionOperations(
   gate: Gate | undefined,
   /** Answers that go on are looked at again. */
   onEnd: () => void,
-  /** Where the page is. */
+  /** Returns the address of the page. */
   url: () => string,
 ): readonly Operation[] {
   const answers = {

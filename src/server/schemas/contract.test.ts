@@ -26,7 +26,7 @@ type Frozen<T> = T extends (infer Item)[]
     ? { readonly [Key in keyof T]: Frozen<T[Key]> }
     : T;
 
-/** What the daemon answers; the server adds the version. */
+/** The daemon's answer; the server adds the version. */
 type Unversioned<Schema extends z.ZodType> = Omit<z.output<Schema>, 'schema'>;
 
 describe('what the document declares', () => {

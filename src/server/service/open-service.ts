@@ -43,21 +43,21 @@ export interface ServiceOptions {
   readonly host: string;
   readonly port: number;
   readonly token?: string | undefined;
-  /** Where it listens on this machine beside the port. */
+  /** Its socket on this machine beside the port. */
   readonly socket?: string | undefined;
   /** Other accounts of this machine may use it without a token. */
   readonly localUsers?: boolean | undefined;
   readonly allowedHosts?: readonly string[] | undefined;
   readonly policy?: PlacementPolicy | undefined;
-  /** Where the fleet is asked for; left out, there is none. */
+  /** The Prometheus of the fleet; without it there is none. */
   readonly prometheus?: PrometheusAddress | undefined;
   readonly python?: string | undefined;
   readonly logRequests?: boolean | undefined;
   readonly version: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What was changed in it before. */
+  /** Earlier changes of it. */
   readonly environmentChanges?: readonly EnvironmentChange[];
-  /** Where jobs run that name no folder. */
+  /** The folder of jobs that name none. */
   readonly folder: string;
   /** Lines for the person who runs the server. */
   log(line: string): void;
@@ -71,7 +71,7 @@ export interface Service {
   readonly daemon: Daemon;
   /** Opens the dashboard, once, without a token. */
   readonly pageLink: () => string;
-  /** What could not be seen on this machine. */
+  /** Facts about this machine that could not be read. */
   readonly notes: readonly string[];
   /** Jobs go on. */
   close(): Promise<void>;
@@ -224,7 +224,7 @@ function inUse(home: string, cause: Failure): Failure {
   });
 }
 
-/** What servers write before they move it into place: the name, and the process that wrote it. */
+/** Temporary files that servers rename into place: the name, and the process that wrote it. */
 const temporary =
   /^(?:(?:token|server\.json)\.(\d+)\.tmp|jobs\.db\.new-(\d+)(?:-journal|-wal|-shm)?)$/;
 
@@ -251,7 +251,7 @@ function isProcessAlive(pid: number): boolean {
 
 interface LocalAccessOptions {
   readonly home: string;
-  /** Where it was asked to listen. */
+  /** The socket that it was asked to listen on. */
   readonly socket?: string | undefined;
   /** Whether accounts other than that of the server may use it. */
   readonly localUsers?: boolean | undefined;

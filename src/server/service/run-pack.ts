@@ -15,9 +15,9 @@ import { isKnown, type Known } from '../../units/known.js';
 
 export interface PackOptions {
   readonly jobs: readonly PackedJob[];
-  /** Where peaks are kept for the next list. */
+  /** The home that keeps peaks for the next list. */
   readonly home: string;
-  /** Where this list has its store, its logs and its runs. */
+  /** The home of this list's store, logs and runs. */
   readonly ownHome: string;
   readonly settings: Settings;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -28,7 +28,7 @@ export interface PackOptions {
   readonly onChange: (text: string) => void;
 }
 
-/** What became of a line of the list. */
+/** The result of one line of the list. */
 export interface PackedResult {
   readonly job: PackedJob;
   /** `left`: it was not started, or cut off by the end of the allocation. */

@@ -60,7 +60,7 @@ export interface ServeAnswers extends Answers {
     signal: AbortSignal,
     withLimit?: ConcurrencyLimit,
   ): Promise<Plan>;
-  /** What a program needs, traced in its own Python, folder and environment. */
+  /** Estimates a program, traced in its own Python, folder and environment. */
   program(
     asked: ProgramAsked,
     signal: AbortSignal,
@@ -82,11 +82,11 @@ export interface ProgramAsked {
   readonly onProgress?: ((text: string, share?: number) => void) | undefined;
 }
 
-/** Where Python is looked for, and files that a request names. */
+/** The places to look for Python, and for files that a request names. */
 export interface AnswerPlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
-  /** Where estimates of programs are kept. */
+  /** The home that keeps estimates of programs. */
   readonly home: string;
   readonly version: string;
 }

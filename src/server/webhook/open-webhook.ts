@@ -212,7 +212,7 @@ async function answerTo(
   }
 }
 
-/** What is left of the time that the API server waits: it names it in the address. */
+/** Returns the time left of the API server's wait, which the address states. */
 function waitSecondsOf(url: string): number {
   const said = /[?&]timeout=(\d{1,2})s(?:&|$)/.exec(url)?.[1];
   return Math.max(waySeconds, (said === undefined ? usualWaitSeconds : Number(said)) - waySeconds);
@@ -235,7 +235,7 @@ const rememberedEstimates = 1000;
 /** Different ones under way at the same time: some 20 s of work on two cores. */
 const maxAtOnce = 200;
 
-/** What a workload needs on each GPU, for one who waits so long for it. */
+/** Estimates a workload's memory on each GPU within the given seconds. */
 type ReviewEstimate = (request: WorkloadRequest, waitSeconds: number) => Promise<number>;
 
 /**

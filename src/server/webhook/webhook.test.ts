@@ -209,7 +209,7 @@ function estimates() {
   const clock = createVirtualClock();
   const made: ((bytes: number) => void)[] = [];
   const ask = reviewEstimates(() => new Promise<number>((resolve) => made.push(resolve)), clock);
-  return { clock, made, ask: (request: WorkloadRequest) => ask(request, waitSeconds) };
+  return { clock, made, ask: (workload: WorkloadRequest) => ask(workload, waitSeconds) };
 }
 
 it('goes on when a review cannot wait, and answers the next one of this workload', async () => {

@@ -89,7 +89,7 @@ function tally(
   }
 }
 
-/** What one stack holds in the one snapshot and in the other. */
+/** The bytes of one stack in both snapshots. */
 export interface Difference {
   readonly frames: readonly Frame[];
   readonly bytes: number;
@@ -104,8 +104,8 @@ interface Side {
 }
 
 /**
- * What holds more or less than in another snapshot, by stack, the largest change first. Stacks are
- * the same when all their frames are; numbers of lines count.
+ * Returns the stacks that hold more or less than in another snapshot, the largest change first.
+ * Stacks are the same if all their frames are; line numbers count.
  */
 export function compareHolders(now: Side, against: Side): Difference[] {
   const differences = new Map<string, { -readonly [K in keyof Difference]: Difference[K] }>();
@@ -156,7 +156,7 @@ function shortFile(file: string): string {
   return installed ?? own ?? path.split('/').slice(-2).join('/');
 }
 
-/** Where a frame is: `train.py:21`. */
+/** Returns the place of a frame: `train.py:21`. */
 export function placeText({ file, line }: Frame): string {
   return `${shortFile(file)}:${line}`;
 }

@@ -23,7 +23,7 @@ export interface OutOfMemoryEvent {
   readonly timeUs: number;
   readonly stack: number;
   readonly askedBytes: number;
-  /** What the driver would have had to give. */
+  /** Bytes that the driver would have had to give. */
   readonly segmentBytes: number;
   readonly deviceFreeBytes: number | 'unknown';
   readonly allocatedBytes: number;
@@ -34,7 +34,7 @@ export interface OutOfMemoryEvent {
   /** Free inside the allocator where this request may not go: other streams, small blocks. */
   readonly elsewhereBytes: number;
   readonly cause: OutOfMemoryCause;
-  /** Who held the most then. */
+  /** The largest holders at that time. */
   readonly holders: readonly Holder[];
 }
 

@@ -10,7 +10,7 @@ interface Held {
   readonly type: 'small' | 'large';
 }
 
-/** What the allocator holds of the driver: segments, and the pages of expandable ones. */
+/** Memory that the allocator holds of the driver: segments, and the pages of expandable ones. */
 export interface HeldSegments {
   readonly segments: Map<number, Held>;
   readonly pages: Map<number, Held>;

@@ -99,7 +99,7 @@ interface Level {
   readonly reservedBytes: number;
 }
 
-/** What happened on one device, put together from its events and what is left at the end. */
+/** The history of one device, rebuilt from its events and its final state. */
 export interface History {
   readonly lives: Lives;
   readonly start: Level;
@@ -260,7 +260,7 @@ function sortedByOffset<One extends { readonly address: number }>(
   return blocks.toSorted((a, b) => (offset[b.address] ?? 0) - (offset[a.address] ?? 0));
 }
 
-/** What is held now, less what was taken since, and with what was given back. */
+/** Returns the bytes held at the start: those held now, less those taken since, plus those given back. */
 function reservedAtStart({ segments, events }: DeviceSnapshot): number {
   let bytes = segments.reduce((sum, segment) => sum + segment.totalBytes, 0);
   for (let index = 0; index < events.length; index += 1) {
@@ -288,9 +288,9 @@ interface Beginning {
 }
 
 /**
- * What was there before the first event. The recording is a ring whose beginning may be lost, so
- * this is concluded from its end: what is there now and was not allocated in between, and what was
- * freed without having been allocated.
+ * Reconstructs the state before the first event. The recording is a ring whose beginning may be
+ * lost, so the state follows from its end: blocks that exist now and were not allocated in between,
+ * and blocks that were freed without an allocation.
  */
 export function findBeginning(device: DeviceSnapshot, addressCount: number): Beginning {
   const { events } = device;
@@ -310,7 +310,7 @@ export function findBeginning(device: DeviceSnapshot, addressCount: number): Beg
   return { blocks: blocks.earlier, segments: segments.earlier };
 }
 
-/** What is freed before it is allocated was there; what is allocated first was not. */
+/** Returns the blocks whose first event is a free: they existed before the recording. */
 function firstTouched(events: Events, addressCount: number, what: 'blocks' | 'segments') {
   const seen = new Uint8Array(addressCount);
   const earlier: Earlier[] = [];
@@ -382,7 +382,7 @@ class SegmentMap {
   }
 }
 
-/** Where a number is, or would be, in a sorted list. */
+/** Returns the index of a number in a sorted list, or the index to insert it at. */
 function placeOf(sorted: readonly number[], wanted: number): number {
   let low = 0;
   let high = sorted.length;

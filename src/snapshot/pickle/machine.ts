@@ -34,7 +34,7 @@ const textOpcodes: ReadonlyMap<number, string> = new Map([
   [0x70, 'PUT'],
 ]);
 
-/** What a pickle's machine has in hand, and what several opcodes do with it. */
+/** The state of a pickle's machine, and the operations shared by several opcodes. */
 class MachineState {
   /** The value that STOP left, once it was met. */
   result: number | undefined;

@@ -25,7 +25,7 @@ export interface AnnotationRow {
   readonly timeUs: number;
 }
 
-/** Where records go, and where what they refer to is found. */
+/** Receives records, and finds the objects that they refer to. */
 export interface RecordTables {
   readonly events: EventColumns;
   readonly frames: TupleTable;
@@ -164,7 +164,7 @@ export class RowList {
   }
 }
 
-/** What a list or dict of the file turned out to be. */
+/** The kinds of lists and dicts in the file. */
 export const shape = {
   newDict: 0,
   newList: 1,

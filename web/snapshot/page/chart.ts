@@ -6,7 +6,7 @@ import { css, palette } from './colours.js';
 import { byId, choiceOf, onButtons, sharp } from './elements.js';
 import { byteSteps, bytesText, countText, evenSteps, secondsText } from './words.js';
 
-/** What lies under a point: an allocation or a stack. */
+/** The allocation or stack under a point. */
 export interface Band {
   readonly kind: ViewRequest['mode'];
   readonly id: number;
@@ -419,7 +419,7 @@ export class ChartView {
     this.to = this.end;
   }
 
-  /** Where the axis ends. */
+  /** The end of the axis. */
   get end(): number {
     return this.axis === 'time' ? this.time.lastSeconds : this.#ticks;
   }

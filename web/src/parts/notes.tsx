@@ -23,7 +23,7 @@ export function Emblem() {
   );
 }
 
-/** Where a figure comes from. */
+/** Shows the source of a figure. */
 export function ProvenanceTag({ from }: { from: Provenance }) {
   return <span class={`tag ${from}`}>{from}</span>;
 }
@@ -32,7 +32,7 @@ export function StateTag({ state }: { state: JobState }) {
   return <span class={`state ${state}`}>{state}</span>;
 }
 
-/** What went wrong, and what to do. */
+/** Shows an error and its next step. */
 export function RefusalNote({ refusal }: { refusal: Refusal }) {
   return (
     <div class="refusal" role="alert">

@@ -33,7 +33,7 @@ export function useStaggered<T, P extends readonly unknown[]>(
   return now;
 }
 
-/** What is drawn in one frame of the screen: the rest of it belongs to scrolling and typing. */
+/** Charts drawn in one frame of the screen: the rest of the frame belongs to scrolling and typing. */
 const drawnInAFrame = 3;
 
 /** Something that is drawn when its turn comes. */

@@ -168,7 +168,7 @@ function SignIn() {
   );
 }
 
-/** What is shown may be old: the server does not answer. */
+/** Warns that the figures may be old: the server does not answer. */
 function ConnectionNote() {
   const now = useNow();
   const state = useStore(connection, (value) => value);

@@ -173,8 +173,8 @@ const multiprocessors = 132;
 const threadsEach = 2048;
 
 /**
- * What PyTorch's reduction kernel needs between its blocks to sum `rows` rows of `columns` values
- * into one row, as for the gradient of a bias.
+ * Returns the scratch bytes of PyTorch's reduction kernel for the sum of `rows` rows of `columns`
+ * values into one row, as for the gradient of a bias.
  */
 export function columnSumScratch(rows: number, columns: number): readonly number[] {
   let step = vector;

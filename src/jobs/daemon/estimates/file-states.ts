@@ -145,7 +145,7 @@ async function packagesIn(library: string): Promise<readonly string[]> {
   }
 }
 
-/** Where a program lies that is named as for a shell. */
+/** Finds a program by its name as a shell does. */
 async function placeOf(program: string, { environment, folder }: PythonPlace): Promise<string> {
   if (program.includes('/')) return resolve(folder, program);
   for (const path of (environment['PATH'] ?? '').split(delimiter)) {

@@ -10,7 +10,7 @@ import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { Row } from '../../store/rows.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
-/** What one answer holds of a log at most. */
+/** Limit of one answer of a log. */
 const maxLogBytes = 16 * 1024 * 1024;
 /** A thousand points take some 25 KB; more is not ours. */
 const maxHistoryBytes = 1024 * 1024;
@@ -19,7 +19,7 @@ const maxRecordBytes = 64 * 1024 * 1024;
 /** Overwritten in place, always as long as this: a full disk has room for it. */
 const lastIdCharacters = 20;
 
-/** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
+/** The files beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
 export class JobFiles {
   readonly #home: string;
   readonly #pipes: KernelPipes | undefined;
@@ -95,7 +95,7 @@ export class JobFiles {
     }
   }
 
-  /** Where a part is missing, a line says so in its place; it is counted in `most`. */
+  /** A line in the log replaces a missing part; it is counted in `most`. */
   async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
     const path = this.log(id);
     const part = await readLogPart(path, Math.max(0, from), Math.min(most, maxLogBytes));
@@ -220,7 +220,7 @@ const withheld: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What of the daemon's own environment jobs and their supervisors may see: all but its secrets.
+ * Returns the daemon's environment for jobs and their supervisors: all of it but its secrets.
  *
  * @example
  * environmentForJobs({ PATH: '/bin', PLIMSOLL_TOKEN: 's3cret' }); // { PATH: '/bin' }

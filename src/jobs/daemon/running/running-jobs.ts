@@ -17,7 +17,7 @@ export interface RunningEntry {
   readonly reservation: Reservation;
   readonly alone: boolean;
   readonly series: JobSeries;
-  /** What happened and is not in the store yet: it may not be written while the disk is full. */
+  /** Events that are not in the store yet: nothing can be written while the disk is full. */
   readonly inbox: RunNews[];
   readonly attempts: Attempt[];
   run: EngineRun | undefined;

@@ -24,7 +24,7 @@ export interface ProgramJob {
 
 export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;
 
-/** What a trace found. */
+/** The result of a trace. */
 export interface ProgramNeed {
   readonly bytes: Known<number>;
   /** Why there is none; null where there is. */
@@ -39,7 +39,7 @@ export function canBeTraced({ command, gpus = 1, estimateTimeoutSeconds }: JobRe
   return gpus === 1 && estimateTimeoutSeconds !== 0 && isProgram(command);
 }
 
-/** What a job needs that stated nothing, found by tracing its program; undefined where that cannot be traced. */
+/** Finds the need of a job that states none by tracing its program; undefined if it cannot be traced. */
 export async function programNeed(
   request: JobRequest,
   offerBytes: number,

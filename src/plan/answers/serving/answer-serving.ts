@@ -23,11 +23,11 @@ export interface ServingDocument extends EstimateDocument {
 
 /** vLLM's own. */
 const usualUtilization = 0.9;
-/** Where neither the request nor the model says how long a request may be. */
+/** The assumed length if neither the request nor the model states one. */
 const usualLength = 4096;
 
 /**
- * What `plimsoll estimate --mode generate` and `--mode serve` answer.
+ * Answers `plimsoll estimate --mode generate` and `--mode serve`.
  *
  * @example
  * const request = { mode: 'serve', model: '/models/llama', gpu: 'h100', maxModelLen: 8192 };
@@ -72,7 +72,7 @@ function serving(asked: ServeAsked, read: ReadSource, gpu: Gpu) {
   return serveEstimate(writerOf(description), weights, filled(asked, read), gpu);
 }
 
-/** What a server is asked for, and what follows from the model. */
+/** Completes the request for a server from the model. */
 function filled(asked: ServeAsked, { model, config }: ReadSource) {
   const known = writerOf(model.description);
   const precision = asked.precision ?? (known.dtype === 'float16' ? 'fp16' : 'bf16');

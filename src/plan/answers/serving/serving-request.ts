@@ -33,7 +33,7 @@ export interface GenerateAsked extends OfModel, Generating {
   readonly method: (typeof methods)[number];
 }
 
-/** What is left out follows from the model. */
+/** A request for a server; absent fields follow from the model. */
 export interface ServeAsked extends OfModel {
   readonly mode: 'serve';
   readonly engine: ServeEngine | undefined;

@@ -277,7 +277,7 @@ export interface User {
   readonly addedAt: string;
 }
 
-/** What can be changed of a user; what is left out stays, and `null` takes a limit away. */
+/** Changes of a user; absent fields stay, and `null` removes a limit. */
 export interface UserChange {
   readonly role?: Role | undefined;
   readonly maxMemoryBytes?: number | null | undefined;

@@ -3,9 +3,9 @@ import { parseBytes } from '../../../../src/units/bytes.js';
 import { parseSeconds } from '../../../../src/units/durations.js';
 import { Refusal } from '../../api/refusal.js';
 
-/** What stands in the fields of a form, as it was typed. */
+/** The fields of a form as they were typed. */
 export type Draft<K extends string> = Readonly<Record<K, string>>;
-/** What is wrong, by field. */
+/** Errors by field. */
 export type Problems<K extends string> = Partial<Record<K, string>>;
 
 /** Next steps in the words of a form, where those of the server name an option or a field of a request. */

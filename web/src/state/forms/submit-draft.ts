@@ -109,7 +109,7 @@ function workloadOf(
   return onlySet({ ...Object.fromEntries(others), ...readWorkload(reader) });
 }
 
-/** What the form says of the model, to ask what is assumed beside it; undefined without a model. */
+/** Returns the model of the form, to ask for the assumptions; undefined without a model. */
 export function workloadOfDraft(draft: SubmitDraft): WorkloadRequest | undefined {
   const workload = readWorkload(new FieldReader(draft));
   return workload.model === undefined ? undefined : workload;

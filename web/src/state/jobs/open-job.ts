@@ -44,7 +44,7 @@ export function useJob(id: string): OpenJob {
   return open.id === id ? open : nothing;
 }
 
-/** What a job holds of all devices together; `unknown` where it is not known. */
+/** Returns the bytes of a job on all devices together; `unknown` if one is not known. */
 export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<number> {
   let sum: number | undefined;
   for (const { reservations } of devices) {
@@ -57,7 +57,7 @@ export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<
   return sum ?? 'unknown';
 }
 
-/** Where the figures of a job come from: as its device says, else as its attempts do. */
+/** Returns the source of a job's figures: its device's, else its attempts'. */
 export function provenanceOfJob(
   devices: readonly DeviceView[],
   { attempts, reservation }: Pick<JobView, 'attempts' | 'reservation'>,

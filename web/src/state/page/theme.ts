@@ -3,7 +3,7 @@ import { createStore } from '../live/store.js';
 
 const prefix = 'plimsoll.';
 
-/** What this browser was told to keep; nothing where it keeps nothing. */
+/** Returns a value that this browser keeps; undefined if it keeps none. */
 export function remembered(key: string): string | undefined {
   try {
     return localStorage.getItem(prefix + key) ?? undefined;

@@ -133,7 +133,7 @@ function OptionRow(props: { option: PlanOption; plan: PlanDocument; widest: numb
   );
 }
 
-/** What fills the device at the peak: a bar, and each part with its share. */
+/** Shows the parts of the device's memory at the peak: a bar, and each part with its share. */
 export function MemoryParts({ breakdown, peak }: Pick<Estimate, 'breakdown' | 'peak'>) {
   const whole = peak.deviceBytes;
   let before = 0;
@@ -190,7 +190,7 @@ function PartRows({ entry, whole }: { entry: PartBytes; whole: number }) {
   );
 }
 
-/** What an answer rests on. */
+/** Shows the basis of an answer. */
 export function Notes({ notes }: { notes: readonly string[] }) {
   if (notes.length === 0) return null;
   return (
@@ -224,7 +224,7 @@ function PlanLines({ plan }: { plan: PlanDocument }) {
   );
 }
 
-/** What a framework cannot do is said in its place. */
+/** Returns the lines for a framework, or a sentence if the framework cannot express the plan. */
 function linesFor(framework: Framework, plan: PlanDocument): { text: string; beside?: string } {
   try {
     return planLines(framework, plan, plan.loading);

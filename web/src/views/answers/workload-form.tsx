@@ -253,7 +253,7 @@ interface Bound {
   set: (value: string) => void;
 }
 
-/** What is asked of a model that writes text. */
+/** The fields of a model that writes text. */
 function ServingFields(props: {
   mode: 'generate' | 'serve';
   assumed: Assumptions;
@@ -395,7 +395,7 @@ function Phases({ estimate: { phases = [] } }: { estimate: Estimate }) {
   );
 }
 
-/** What other settings would save, one at a time. */
+/** Shows the savings of other settings, one at a time. */
 function Savings({ estimate }: { estimate: EstimateDocument }) {
   const { savings = [], gpu } = estimate;
   if (savings.length === 0) return null;

@@ -111,7 +111,7 @@ function startedJobs(
 
 type Two<T> = readonly [T, T];
 
-/** What two jobs took, were told and did. */
+/** Compares the memory, settings and events of two jobs. */
 function ComparedJobs(props: { jobs: Two<JobView>; histories: Two<JobHistory> }) {
   const { jobs, histories } = props;
   const now = useNow();

@@ -244,7 +244,7 @@ function rankWords(rank: FleetRank): string {
 /** More do not help on one page. */
 const shownRows = 10;
 
-/** Who leaks. */
+/** Lists leaks. */
 function LeakTable({ leaks }: { leaks: readonly FleetLeak[] }) {
   return (
     <FleetTable

@@ -13,7 +13,7 @@ import { notYours, who } from '../../state/page/who.js';
 /** Lines that are drawn together: a new line draws one such piece, not all. */
 const pieceLines = 100;
 
-/** What the job printed, live; or why it is not shown. */
+/** Shows the live output of a job, or the reason why it is hidden. */
 export function JobLog({ job }: { job: JobView }) {
   const refused = useStore(who, (me) => notYours(me, job));
   if (refused === undefined) return <OwnLog job={job} />;

@@ -124,7 +124,7 @@ function Heading({ job }: { job: JobView }) {
   );
 }
 
-/** What it held over time, against what is reserved for it. */
+/** Shows a job's memory over time, against its reservation. */
 function JobMemory({ job, history }: { job: JobView; history: JobHistory }) {
   const from = useStore(board, ({ devices }) => provenanceOfJob(devices, job));
   const peak = Math.max(0, ...history.usedBytes.map((bytes) => bytes ?? 0));
@@ -342,8 +342,8 @@ function Lines({ lines, marks, goesOn }: ProgressLines & { goesOn: boolean }) {
 type Attempt = JobView['attempts'][number];
 
 /**
- * What held the memory of attempts that ran out of it: by the snapshot that one left behind, or else
- * its largest processes, as they were last read.
+ * Shows the holders of memory in attempts that ran out of it: from the attempt's snapshot, or else
+ * its largest processes as they were last read.
  */
 function SnapshotFindings({ job }: { job: JobView }) {
   const attempts = job.attempts.filter(
@@ -454,7 +454,7 @@ function EnvironmentChanges({ job }: { job: JobView }) {
   );
 }
 
-/** What happened, step by step, with the reasons. */
+/** Lists the events, step by step, with their reasons. */
 function StoryLine({ job }: { job: JobView }) {
   const steps = storyOf(job);
   const start = job.startedAt === null ? undefined : Date.parse(job.startedAt);

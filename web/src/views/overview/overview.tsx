@@ -135,7 +135,7 @@ function chartInput(
   };
 }
 
-/** What is expected, and what was warned of and still holds. */
+/** Shows the forecast, and the alerts that still hold. */
 function Outlook({ device }: { device: DeviceView }) {
   const { forecast, alerts } = device;
   const urgent = forecast.risk === 'high' || forecast.risk === 'critical';
@@ -165,7 +165,7 @@ function chartWords(device: DeviceView, history: UseHistory): string {
 
 const alertsShown = 4;
 
-/** What was warned of, the latest first. */
+/** Lists alerts, the latest first. */
 function AlertList() {
   const alerts = useStore(board, (now) => now.alerts);
   const now = useNow();
