@@ -29,7 +29,7 @@ const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
   [
     'which Node runs the command',
     /["']runtime["'], ["']node["']/,
-    ['python/plimsoll/asking/program.py'],
+    ['python/plimsoll/asking/command.py'],
   ],
 ];
 

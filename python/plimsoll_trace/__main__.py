@@ -7,25 +7,70 @@ allocation and free as a JSON line. Errors are one JSON line too, with exit stat
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
 import platform
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from plimsoll.failure import MISSING_PACKAGE, Failure
 from plimsoll.progress import report_progress
 
-from .imports.op_hashes import hash_by_place
+from .imports.fewer import hash_by_place
 from .options import VIEW, parse
 from .programs.files.dependencies import print_state
 from .programs.files.view import View, cache_of_data_sets, enter
-from .programs.forks import end_with_parent
-from .programs.start import require_program
+from .programs.start import end_with_parent, require_program
 from .sources import live
+
+# Where a program was when its process crashed: a fault in C++ leaves no time for Python to say it.
+
+# Beside the trace, which a crash leaves unwritten.
+_ENDING = ".crash"
+
+
+def opener_in(folder: int | None) -> Callable[[str, int], int] | None:
+    """For `open`: the file in a folder that was opened before, which is seen otherwise since; None for that of its
+    path."""
+    if folder is None:
+        return None
+    return lambda path, flags: os.open(os.path.basename(path), flags, 0o666, dir_fd=folder)
+
+
+@contextmanager
+def crashes_beside(output: str, folder: int | None = None) -> Iterator[None]:
+    """While entered, a crash (SIGSEGV, SIGABRT and their kin) writes the stacks of all threads beside the output."""
+    if output == "-":
+        yield
+        return
+    path = output + _ENDING
+    try:
+        # Open for as long as it may crash.
+        file = open(path, "w", encoding="utf-8", opener=opener_in(folder))  # noqa: SIM115
+    except OSError:
+        # The output itself is found to be unwritable, too, and said so.
+        yield
+        return
+    enable, disable = faulthandler.enable, faulthandler.disable
+    enable(file)
+    # A program that asks for the same would have it written elsewhere.
+    faulthandler.enable = lambda *_, **__: None
+    faulthandler.disable = lambda: None
+    try:
+        yield
+    finally:
+        faulthandler.enable, faulthandler.disable = enable, disable
+        disable()
+        file.close()
+        with contextlib.suppress(OSError):
+            os.remove(path if folder is None else os.path.basename(path), dir_fd=folder)
+
 
 VERSION = 1
 # The first with every kernel that a trace puts in CUDA's place.
@@ -83,11 +128,13 @@ def run(options: Namespace, alone: bool = False) -> int:
             status=MISSING_PACKAGE,
         ) from error
     _require(torch.__version__)
-    from .crashes import crashes_beside, opener_in
     from .record import record
 
     with _own_output(options.program is not None), crashes_beside(options.output, folder):
         recording = record(options, view)
+    facts, ledger = recording.facts, recording.ledger
+    facts.maybe_more_bytes += ledger.larger_at_most
+    facts.maybe_less_bytes = ledger.loose_at_peak
     header = {
         "plimsoll": "trace",
         "version": VERSION,
@@ -100,24 +147,14 @@ def run(options: Namespace, alone: bool = False) -> int:
             if name not in ("output", "scratch", "protection")
         },
     }
-    footer = {
+    footer: dict[str, Any] = {
         "end": True,
         "allocations": recording.ledger.count,
         "parameters": recording.parameters,
         "parameterBytes": recording.parameter_bytes,
         "seconds": round(time.monotonic() - started, 3),
         "notes": recording.notes,
-        "skipsLayers": recording.skips_layers,
-        "compiled": recording.compiled,
-        "fused": recording.fused,
-        "graphs": recording.graphs,
-        "ragged": recording.ragged,
-        "drawn": recording.drawn,
-        "benchmark": recording.benchmark,
-        "guessesTrials": recording.guesses_trials,
-        "ended": recording.ended,
-        "maybeMoreBytes": recording.more_bytes + recording.ledger.larger_at_most,
-        "maybeLessBytes": recording.ledger.loose_at_peak,
+        **facts.as_json(),
         "files": recording.files,
     }
     if recording.parallel is not None:
@@ -186,8 +223,7 @@ def _own_output(apart: bool) -> Iterator[None]:
 
 
 def _import_alone() -> None:
-    from .imports.fewer import uncollected
-    from .imports.transformers_parts import import_models
+    from .imports.fewer import import_models, uncollected
 
     with uncollected():
         import torch

@@ -5,16 +5,136 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+import torch._prims_common as _common
 from torch._prims_common import suggest_memory_format
 
-from .accumulation import STORAGE_REFERENCES
-from .choices.chosen import NMS
+from .assumed.chosen import NMS
 from .data_sizes import BY_DATA
-from .kernels import ctc, detection, losses, matrix_factors, recurrent
+from .kernels import indexing, losses, matrix_factors, recurrent
 from .kernels.convolution import channels_last
-from .results.alike_results import strides_in_one_run
 from .small_values import is_counted, is_likely, marked, readable, remember
 from .standins.imports import when_imported
+
+# Results of ops that work value by value, where an op meets a new shape: texts and batches that grow.
+#
+# Of tensors of one shape that lie in one run such an op makes another one of this shape, which lies in one run as well.
+# Its type follows from theirs, whatever the shape is, so that it is asked for once.
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_META = torch.device("meta")
+_NUMBERS = (int, float, bool)
+
+
+def works_by_value(func: Any) -> bool:
+    """Whether an op makes one new tensor, value by value."""
+    one = len(func._schema.returns) == 1 and not func._schema.is_mutable
+    return one and torch.Tag.pointwise in func.tags
+
+
+class AlikeResults:
+    def __init__(self) -> None:
+        # The types of results, by the op and what it is given but for its shape; None where they are something else.
+        self._types: dict[tuple, torch.dtype | None] = {}
+
+    def made(self, key: tuple) -> Any:
+        """The result for a key with forms (`MetaResults`); None where the kernel must be asked."""
+        known = _without_shape(key)
+        if known is None:
+            return None
+        dtype = self._types.get(known[0])
+        return None if dtype is None else torch.empty(known[1], dtype=dtype, device=_META)
+
+    def learn(self, key: tuple, args: tuple, result: Any) -> None:
+        known = _without_shape(key)
+        if known is None:
+            return
+        fresh = type(result) in _PLAIN and not any(one is result for one in args)
+        plain = (
+            fresh and result.shape == known[1] and result.stride() == strides_in_one_run(known[1])
+        )
+        self._types[known[0]] = result.dtype if plain else None
+
+
+def _without_shape(key: tuple) -> tuple[tuple, Any] | None:
+    """A key for all shapes, and the one at hand; None where tensors differ in it, or do not lie in one run."""
+    func, default, forms, named = key
+    shape = strides = None
+    rest = []
+    for form in forms:
+        if type(form) is tuple and isinstance(form[0], torch.Size):
+            if shape is None:
+                shape, strides = form[0], form[1]
+            elif form[0] != shape or form[1] != strides:
+                return None
+            rest.append(form[2])
+        elif type(form) is tuple and form[0] in _NUMBERS:
+            # Which number it is does not matter, as for boxes that end where a picture of this width does.
+            rest.append(form[0])
+        else:
+            rest.append(form)
+    if not shape or 0 in shape or strides != strides_in_one_run(shape):
+        return None
+    if not all(map(_is_plain, named)):
+        return None
+    return (func, default, named, *rest), shape
+
+
+def _is_plain(form: tuple) -> bool:
+    """Whether an argument with a name is a number, a word or a type: not where a result lies, or how."""
+    value = form[1][1]
+    if isinstance(value, torch.dtype):
+        return True
+    return type(value) is tuple and (value[0] in _NUMBERS or value[0] in (str, type(None)))
+
+
+def strides_in_one_run(shape: Any) -> tuple[int, ...]:
+    """Of a tensor that lies in one run."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+# Where autograd adds a second gradient into the first one's memory.
+#
+# The engine adds in place when it holds the last reference, but never while a dispatch mode
+# watches; so the decision is taken again here, with the references the watching adds counted out.
+
+# Named differently across versions of PyTorch.
+_dense = (
+    getattr(_common, "is_non_overlapping_and_dense_or_false", None)
+    or _common.is_non_overlapping_and_dense
+)
+
+# References to a tensor that nothing else holds, as counted from inside a dispatch mode: the
+# engine's buffer, the two boxed copies of the call, and the Python object; for its storage,
+# the tensor and the Python object.
+_TENSOR_REFERENCES = 4
+STORAGE_REFERENCES = 2
+
+
+def accumulates_in_place(args, kwargs) -> bool:
+    """Whether this `add` is the engine's, into a buffer that nothing else can see."""
+    if (
+        kwargs
+        or len(args) != 2
+        or torch._C._current_graph_task_id() == -1
+        or torch.is_grad_enabled()
+    ):
+        return False
+    old, new = args
+    if (
+        not (isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor))
+        or old.shape != new.shape
+    ):
+        return False
+    return (
+        old._use_count() <= _TENSOR_REFERENCES
+        and torch._C._storage_Use_Count(old.untyped_storage()._cdata) <= STORAGE_REFERENCES
+        and (old.is_contiguous() or _dense(old))
+    )
+
 
 _ATEN = torch.ops.aten
 
@@ -223,10 +343,10 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_fill.Tensor: _masked_fill,
     _ATEN.masked_fill_.Tensor: _masked_fill,
-    _ATEN._ctc_loss.default: lambda f, a, k: ctc.forward(a),
-    _ATEN._ctc_loss.Tensor: lambda f, a, k: ctc.forward(a),
-    _ATEN._ctc_loss_backward.default: lambda f, a, k: ctc.backward(a),
-    _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
+    _ATEN._ctc_loss.default: lambda f, a, k: losses.forward_of_ctc(a),
+    _ATEN._ctc_loss.Tensor: lambda f, a, k: losses.forward_of_ctc(a),
+    _ATEN._ctc_loss_backward.default: lambda f, a, k: losses.backward(a),
+    _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: losses.backward(a),
     _ATEN.fake_quantize_per_tensor_affine_cachemask.default: _quantized,
     _ATEN.fake_quantize_per_channel_affine_cachemask.default: _quantized,
     _ATEN._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _quantized,
@@ -277,7 +397,7 @@ for _product in (_ATEN.addmm, _ATEN.baddbmm):
 
 def _of_torchvision(_module: Any) -> None:
     if hasattr(torch.ops.torchvision, "nms"):
-        CORRECTIONS[torch.ops.torchvision.nms.default] = detection.kept_boxes
+        CORRECTIONS[torch.ops.torchvision.nms.default] = indexing.kept_boxes
         NMS.add(torch.ops.torchvision.nms.default)
 
 

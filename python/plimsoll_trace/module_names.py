@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from plimsoll.living import Living
+from .weak_table import WeakTable
 
 
 class ModuleNames:
     def __init__(self) -> None:
-        self._names: Living[str] = Living()
+        self._names: WeakTable[str] = WeakTable()
         self._stack: list[str] = [""]
         self._starts: list[int] = []
         self._owners: list[str] = []
 
     def learn(self, model: Any) -> None:
-        self._names = Living()
+        self._names = WeakTable()
         self.learn_more(model)
 
     def learn_more(self, model: Any) -> None:

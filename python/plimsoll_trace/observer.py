@@ -13,20 +13,19 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import host_values, small_values, sparse
 from . import ledger as kinds
-from .accumulation import accumulates_in_place
-from .choices import likely_values
-from .choices.chosen import CHOOSING, NMS, Chosen
-from .choices.even_choices import EvenChoices
-from .choices.values_put import PUTS
-from .choices.waiting import Waiting
+from . import op_facts, small_values, sparse
+from .assumed import likely_values
+from .assumed.chosen import CHOOSING, NMS, PUTS, Chosen
+from .assumed.even_choices import EvenChoices
+from .assumed.waiting import Waiting
+from .corrections import accumulates_in_place
+from .facts import Facts
 from .kernels.registry import Launch, rule_for
-from .known.ways import way_of
 from .launches import Launches
 from .ledger import Ledger
-from .op_facts import COMPOSITE, is_composite, name_of
-from .results.meta_results import MetaResults
+from .meta_results import MetaResults
+from .op_facts import COMPOSITE, is_composite, name_of, way_of
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
@@ -35,7 +34,7 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 _RAND = torch.ops.aten.rand.default
 _ADD = torch.ops.aten.add.Tensor
 # Ops that read values, or copy them to the host, or whose result is as large as values say.
-_BY_VALUES = {*Scalars.answers, *host_values.COPIES, *CHOOSING, *PUTS}
+_BY_VALUES = {*Scalars.answers, *op_facts.COPIES, *CHOOSING, *PUTS}
 
 
 class Observer(TorchDispatchMode):
@@ -44,8 +43,6 @@ class Observer(TorchDispatchMode):
     # The one of this trace, once there is one.
     autocast: Any = None
     layer_draws: Any = None
-    # Whether a real run leaves out layers at random, so that no two take the same.
-    skips_layers = False
     # Where there are several streams: enters the one on which autograd adds up two gradients.
     summing: Callable[[], AbstractContextManager[None]] | None = None
 
@@ -62,14 +59,13 @@ class Observer(TorchDispatchMode):
         self.scalars = Scalars()
         # What a person should know about how the figures came about.
         self.notes: set[str] = set()
+        self.facts = Facts()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
         self.workspaces: dict[Any, int] = {}
         # Convolutions for which `cudnn.benchmark` has chosen a kernel, and sources of fused kernels that were tried.
         self.tried: set[tuple | str] = set()
         # What compiled graphs became, by their form.
         self.codes: dict[str | None, Any] = {}
-        # Whether one was counted that cuDNN may not try.
-        self.guesses_trials = False
         # Numbers of the convolutions whose kernel is not sure.
         self.choices: dict[tuple, int] = {}
         self.chosen = Chosen(ledger)
@@ -162,7 +158,7 @@ class Observer(TorchDispatchMode):
             return self.layer_draws.draw() if drawn else None
         if func in self.scalars.answers:
             return self._answer(func, args)
-        if func in host_values.COPIES:
+        if func in op_facts.COPIES:
             value = small_values.read(func, args, kwargs)
             return self.host_copy(func, args, kwargs) if value is None else value
         note = self.chosen.expect(func, args)
@@ -172,7 +168,7 @@ class Observer(TorchDispatchMode):
 
     def host_copy(self, func, args, kwargs) -> Any:
         """What the host gets to see where an op copies from the device to it; else None."""
-        host = host_values.read(func, args, kwargs)
+        host = op_facts.read(func, args, kwargs)
         if host is not None:
             self.notes.add("values that the model reads back from the GPU were taken as zero")
         return host

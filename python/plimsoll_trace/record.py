@@ -15,8 +15,9 @@ import torch
 from plimsoll.failure import MISSING_PACKAGE, Failure
 from plimsoll.progress import report_progress
 
-from . import adapters, optimizers, quantized
 from . import ledger as kinds
+from . import optimizers, quantized
+from .facts import Facts
 from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
@@ -30,6 +31,79 @@ from .standins.environment import cuda_like
 from .standins.patches import Patches
 from .workload import Settings, Workload
 
+# LoRA adapters on every linear layer but the output layer, as peft adds them.
+#
+# peft itself is run where it is installed. Else layers of our own take its place, which follow its
+# 0.21: adapters are in float32 even beside weights in 16 bits, their input is cast to that first, and
+# the sum is cast back; there is no dropout; nothing but the adapters learns.
+
+
+def add_adapters(workload: Workload, rank: int) -> None:
+    """Replaces the workload's model with one whose adapters learn."""
+    try:
+        import peft
+    except ImportError:
+        _stand_in(workload, rank)
+        return
+    with torch.device("meta"):
+        config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+        try:
+            workload.model = peft.get_peft_model(workload.model, config)
+        except ValueError as error:
+            raise Failure(
+                "lora-refused", f"peft: {str(error).splitlines()[0]}", "leave --lora out"
+            ) from error
+
+
+class Adapted(torch.nn.Module):
+    """A frozen linear layer and the adapter beside it."""
+
+    def __init__(self, layer: Any, rank: int, inputs: int, outputs: int):
+        super().__init__()
+        self.layer = layer
+        self.down = torch.nn.Linear(inputs, rank, bias=False, dtype=torch.float32)
+        self.up = torch.nn.Linear(rank, outputs, bias=False, dtype=torch.float32)
+
+    @property
+    def weight(self) -> Any:
+        return self.layer.weight
+
+    def forward(self, x):
+        result = self.layer(x)
+        dtype = result.dtype
+        x = x.to(self.down.weight.dtype)
+        result = result + self.up(self.down(x)) * 2.0
+        return result.to(dtype)
+
+
+def _stand_in(workload: Workload, rank: int) -> None:
+    model = workload.model
+    model.requires_grad_(False)
+    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    found = 0
+    with torch.device("meta"):
+        for module in list(model.modules()):
+            for name, child in list(module.named_children()):
+                sizes = _sizes(child)
+                if sizes is not None and child is not output:
+                    setattr(module, name, Adapted(child, rank, *sizes))
+                    found += 1
+    if not found:
+        raise Failure("lora-refused", "the model has no linear layer to adapt", "leave --lora out")
+    if getattr(model, "is_gradient_checkpointing", False):
+        model.enable_input_require_grads()
+    workload.notes.append("peft is not installed; adapters like its own were taken")
+
+
+def _sizes(module: Any) -> Any:
+    if isinstance(module, torch.nn.Linear):
+        return module.in_features, module.out_features
+    # GPT-2's linear layers, which keep their weight the other way round.
+    if type(module).__name__ == "Conv1D" and getattr(module, "weight", None) is not None:
+        return tuple(module.weight.shape)
+    return None
+
+
 _OWN = os.path.dirname(os.path.abspath(__file__))
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 
@@ -40,21 +114,7 @@ class Recording:
     parameters: int = 0
     parameter_bytes: int = 0
     notes: list[str] = field(default_factory=list)
-    skips_layers: bool = False
-    # Whether a program asked for torch.compile, which the trace left out, or followed.
-    compiled: bool = False
-    fused: bool = False
-    # Whether it asked for CUDA graphs, which the trace left out.
-    graphs: bool = False
-    # Whether its batches differ in shape, and each run has them in another order.
-    ragged: bool = False
-    drawn: bool = False
-    # Whether it was ended before its own end, and what turns that were left out may have held on to.
-    ended: bool = False
-    more_bytes: int = 0
-    # Whether cuDNN tries its kernels in turn, and one was counted that it may not try.
-    benchmark: bool = False
-    guesses_trials: bool = False
+    facts: Facts = field(default_factory=Facts)
     # How a program spreads its model over processes, where one of PyTorch's wrappers does it.
     parallel: Parallel | None = None
     # What a program's answer depends on, by kind; None where that is not all known.
@@ -82,7 +142,7 @@ def record(options: Namespace, view: View | None = None) -> Recording:
     except Exception as error:
         raise _failure_of(error) from error
     recording.notes = sorted(observer.notes)
-    recording.skips_layers = observer.skips_layers
+    recording.facts = observer.facts
     return recording
 
 
@@ -123,7 +183,7 @@ def _run(
     if quantized.applies(settings):
         quantized.quantize(workload.model, settings, observer)
     if settings.lora:
-        adapters.add(workload, settings.lora)
+        add_adapters(workload, settings.lora)
     parameters = quantized.count(workload.model)
     parameter_bytes = sum(p.numel() * p.element_size() for p in workload.model.parameters())
     if settings.parallel is not None and patches is not None:

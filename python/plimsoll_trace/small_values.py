@@ -16,12 +16,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .known.computing import compute, run
-from .known.later import Later, NotComputed, before_writing, now
-from .known.layout import holds_coordinates, strides_of
-from .known.repeating import compute_once, is_repeating, repeats
-from .known.ways import COMPUTES, LEAVES, LIKE, UNWRITTEN, WRITES
-from .op_facts import is_view, written_places
+from .known_values.computing import compute, compute_once, is_repeating, repeats, run
+from .known_values.later import Later, NotComputed, before_writing, now
+from .known_values.layout import holds_coordinates, strides_of
+from .op_facts import COMPUTES, LEAVES, LIKE, UNWRITTEN, WRITES, is_view, written_places
 
 _ATEN = torch.ops.aten
 _TO_COPY = _ATEN._to_copy.default

@@ -89,7 +89,7 @@ export function intervalText({ interval }: Estimate, answer: Answer): string {
   return `${percentWords(interval.confidence * 100)}: ${shortLow} to ${high}`;
 }
 
-interface Verdict {
+export interface Verdict {
   readonly fits: 'yes' | 'barely' | 'no';
   readonly sentence: string;
 }

@@ -19,8 +19,7 @@ from typing import Any
 
 from ..standins.imports import before_import, when_imported
 from ..standins.patches import Patches
-from .substitute import Substitute
-from .torch_parts import compiler_parts, symbolic_shapes
+from .fewer import Substitute, compiler_parts, symbolic_shapes
 
 _COMPILER = "torch._dynamo"
 # It asks for the compiler each time that a function is called first which must not be compiled.

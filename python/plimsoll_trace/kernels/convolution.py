@@ -12,7 +12,7 @@ from ..ledger import WORKSPACE
 from . import cudnn, fourier
 from .reductions import reduce_over
 from .registry import Launch, rule
-from .workspace import Workspace
+from .split_k import Workspace
 
 # Where two kernels differ by less, it does not matter which one runs.
 _MATTERS = 1 << 20
@@ -190,7 +190,7 @@ def _try_all(launch: Launch, problem: Problem, which: str) -> None:
     if tried.bytes - tried.sure < _MATTERS:
         launch.scratch(tried.bytes, category=WORKSPACE)
     else:
-        launch.observer.guesses_trials = True
+        launch.observer.facts.guesses_trials = True
         # What keeps one layer from being tried with a transform may keep others with filters of this size.
         choices = launch.observer.choices
         choice = choices.setdefault(("tried", which, tuple(problem.w[2:])), len(choices))

@@ -11,11 +11,49 @@ from typing import Any, NamedTuple
 import torch
 
 from ..gpu import H200, Gpu, cudnn_properties
-from . import choices, fourier
+from . import fourier, unranked
 from .cudnn_library import Choice, Cudnn, allows_tf32, is_deterministic
-from .fitted import transforms
-from .split_k import workspace_on_device
-from .workspace import Workspace
+from .fitted import models
+from .split_k import Workspace, workspace_on_device
+
+# How likely cuDNN runs a convolution by Fourier transform, where it leaves these kernels out of its list.
+#
+# Fitted to what it ranked first on an H200 for 109,486 layers in float32 with filters of 3 x 3, 5 x 5 and 7 x 7:
+# of the gradients of weights 6 in 100, of inputs 3, and of the results of 7 x 7 filters 14.
+
+_FILTERS = ([3, 3], [5, 5], [7, 7])
+# Of results with filters of 3 x 3 none of 16,318 goes by transform.
+_FILTERS_OF_RESULTS = _FILTERS[1:]
+
+
+def features(problem: Any, choice: Any) -> dict[str, float]:
+    return {**unranked.features(problem, choice), "filter width": problem.w[-1]}
+
+
+def likely_transform(problem: Any, which: str, choice: Any) -> tuple[int, float]:
+    """The workspace of such a kernel, and its chance; 0 where it is none of the kinds that were asked about."""
+    rule = unranked.rule_for("transforms", problem, which, choice)
+    if rule is not None:
+        return fourier.workspace(problem, which), rule.chance
+    size = fourier.workspace(problem, which) if _is_asked_about(problem, which) else 0
+    if size == 0:
+        return 0, 0.0
+    chance = models.table("transforms").chance(which, features(problem, choice))
+    return (0, 0.0) if chance is None else (size, chance)
+
+
+def _is_asked_about(problem: Any, which: str) -> bool:
+    return (
+        problem.dtype == torch.float32
+        and problem.groups == 1
+        and not problem.transposed
+        and not problem.channels_last
+        and list(problem.w[2:]) in (_FILTERS_OF_RESULTS if which == "forward" else _FILTERS)
+        and all(n == 1 for n in (*problem.stride, *problem.dilation))
+        # None other was asked about.
+        and unranked.keeps_size(problem)
+    )
+
 
 _HOPPER = 90
 
@@ -63,8 +101,8 @@ def usual_before_hopper(problem: Any, which: str, capability: int) -> int:
         # Each channel for itself: every one of them is filled up.
         apart = problem.groups > 1 and problem.groups == problem.x[1]
         return x + y if apart and wide and which == "forward" else 0
-    if choices.is_product(problem) and wide and prod(problem.y[2:]) > 1:
-        return choices.product(problem, which)
+    if unranked.is_product(problem) and wide and prod(problem.y[2:]) > 1:
+        return unranked.product(problem, which)
     if all(k == 1 for k in problem.w[2:]) or problem.x[1] < _FEW_CHANNELS:
         return 0
     if which == "grad_weight":
@@ -133,8 +171,8 @@ def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> Trial
         if not (known is not None and known.cuts(problem, which)):
             transform = fourier.workspace(problem, which)
         # With deterministic kernels alone, the card tried no product that sums the weight's gradient.
-        if choices.is_product(problem) and not (is_deterministic() and which == "grad_weight"):
-            sizes.append(choices.product(problem, which))
+        if unranked.is_product(problem) and not (is_deterministic() and which == "grad_weight"):
+            sizes.append(unranked.product(problem, which))
     if known is not None and problem.dtype.itemsize <= 4:
         tried = known.tried(problem, which)
         sizes += [_on_device(problem, which, one, gpu).bytes for one in tried]
@@ -171,11 +209,13 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     if gpu.capability != _HOPPER:
         return Workspace(choice.workspace)
     ranked = _ranked(problem, which, choice, gpu)
-    if choices.is_product_by_pixels(problem) and not lists_all() and allows_tf32():
-        size = choices.product_by_pixels(problem, which)
+    if unranked.is_product_by_pixels(problem) and not lists_all() and allows_tf32():
+        size = unranked.product_by_pixels(problem, which)
         if which != "grad_weight":
             return Workspace(size)
-        return Workspace(size, ranked.bytes, round(1 - choices.chance_by_pixels(problem, which), 2))
+        return Workspace(
+            size, ranked.bytes, round(1 - unranked.chance_by_pixels(problem, which), 2)
+        )
     left_out = None if lists_all() else _left_out(problem, which, choice, gpu)
     if left_out is None:
         return ranked
@@ -187,13 +227,13 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
 
 def _left_out(problem: Any, which: str, choice: Choice, gpu: Gpu) -> tuple[int, float] | None:
     """The likeliest of the kernels that cuDNN leaves out of its ranking without a device."""
-    if choices.is_unaligned_by_pixels(problem):
-        size = choices.product_by_pixels(problem, which)
-        return min(size, choice.workspace), choices.chance_by_pixels(problem, which)
-    transform = transforms.transform(problem, which, choice)
-    other = choices.left_out(problem, which, _as_fitted(problem, which, choice, gpu))
+    if unranked.is_unaligned_by_pixels(problem):
+        size = unranked.product_by_pixels(problem, which)
+        return min(size, choice.workspace), unranked.chance_by_pixels(problem, which)
+    transform = likely_transform(problem, which, choice)
+    other = unranked.left_out(problem, which, _as_fitted(problem, which, choice, gpu))
     # The products use tensor cores.
-    if problem.dtype == torch.float32 and choices.is_product(problem) and not allows_tf32():
+    if problem.dtype == torch.float32 and unranked.is_product(problem) and not allows_tf32():
         other = None
     if transform[1] < _UNLIKELY or (other is not None and other[1] > transform[1]):
         return other
@@ -205,7 +245,7 @@ def _as_fitted(problem: Any, which: str, choice: Choice | None, gpu: Gpu) -> Cho
 
     Products and transforms are taken alike in both, but float16's ranking has tiles that no fit has seen.
     """
-    fitted = choices.is_product(problem) or choices.could_be_winograd(problem, which)
+    fitted = unranked.is_product(problem) or unranked.could_be_winograd(problem, which)
     if problem.dtype != torch.float16 or not fitted:
         return choice
     known = library(gpu)
@@ -282,4 +322,4 @@ def _copies(problem: Any) -> int:
 
 def usual(problem: Any, which: str) -> int:
     """What holds for most convolutions, for when cuDNN cannot be asked."""
-    return choices.product(problem, which) if choices.is_product(problem) else _copies(problem)
+    return unranked.product(problem, which) if unranked.is_product(problem) else _copies(problem)

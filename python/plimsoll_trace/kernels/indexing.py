@@ -1,4 +1,4 @@
-"""Reading and writing by tensors of indices, and by patches (`unfold` and `fold`)."""
+"""Kernels that read, write, order and choose by values: indices, sorts, draws, detected boxes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,99 @@ from typing import Any
 
 import torch
 
+from .. import small_values
+from ..assumed import likely_values
 from ..small_values import marked
 from .registry import Launch, rule
-from .sorting import sort_scratch
+from .sorting import SORTED_IN_PLACE, sort_rows, sort_scratch
+
+# Values that are put into order, and samples that are drawn.
 
 _INDEX = 8
+_LARGEST_SORT = 2**31 - 1
+
+
+@rule("aten.sort")
+def sort(launch: Launch) -> None:
+    launch.place_all()
+    source = launch.args[0]
+    if source.dim() == 0 or source.numel() == 0:
+        return
+    dim = launch.argument(1, "dim", -1)
+    length, size = source.shape[dim], source.element_size()
+    if length <= SORTED_IN_PLACE:
+        launch.scratch(length * _INDEX)
+        return
+    held = []
+    if source.stride(dim) != 1 or not _lies_in_one_run(source):
+        held.append(launch.take(source.numel() * size))
+    if launch.outputs[0].stride(dim) != 1:
+        held += [launch.take(source.numel() * size), launch.take(source.numel() * _INDEX)]
+    rows = min(source.numel(), _LARGEST_SORT) // length
+    sort_rows(launch, rows, length, size)
+    launch.give(*reversed(held))
+
+
+def _lies_in_one_run(tensor: Any) -> bool:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return last + 1 == tensor.numel()
+
+
+@rule("aten._unique2")
+def unique(launch: Launch) -> None:
+    """All values are put into order first."""
+    source = launch.args[0]
+    count, size = source.numel(), source.element_size()
+    ordered = launch.take(count * size)
+    launch.scratch(sort_scratch(count, key=size, value=0, bits=8 * size))
+    launch.place_all()
+    launch.give(ordered)
+
+
+@rule("aten.multinomial")
+def multinomial(launch: Launch) -> None:
+    """One sample, or several that differ, are the largest of the chances divided by random numbers."""
+    launch.place_all()
+    chances = launch.args[0]
+    if launch.argument(1, "num_samples") == 1 or not launch.argument(2, "replacement", False):
+        launch.scratch(chances.numel() * chances.element_size())
+
+
+# Kernels of torchvision that detectors use.
+
+# Boxes that are held against each other at a time: one bit for each of them.
+_BLOCK = 64
+
+
+def kept_boxes(func: Any, args: tuple, kwargs: dict) -> Any:
+    """How many boxes overlap no better one depends on their values; the most there can be where none are likely."""
+    likely = likely_values.kept_boxes(func, *args)
+    count = args[0].shape[0] if likely is None else len(likely)
+    places = torch.empty(count, dtype=torch.int64, device="meta")
+    if likely is not None:
+        small_values.remember(places, likely, sure=False)
+    return places
+
+
+@rule("torchvision.nms")
+def nms(launch: Launch) -> None:
+    boxes, scores = launch.args[:2]
+    count = boxes.shape[0]
+    if count == 0:
+        return
+    held = [
+        launch.take(scores.numel() * scores.element_size()),
+        launch.take(count * _INDEX),
+    ]
+    launch.scratch(sort_scratch(count, key=scores.element_size()))
+    held.append(launch.take(boxes.numel() * boxes.element_size()))
+    held.append(launch.take(count * -(-count // _BLOCK) * _INDEX))
+    held.append(launch.take(count * _INDEX))
+    launch.place_all()
+    launch.give(*reversed(held))
+
+
+# Reading and writing by tensors of indices, and by patches (`unfold` and `fold`).
 
 
 @rule("aten.index.Tensor")

@@ -1,8 +1,4 @@
-"""Least squares and reflections: what `linalg_lstsq` and `geqrf` return, which have no meta kernel, and what they
-take, which was not measured.
-
-CUDA has one driver, by QR; it tells neither the rank nor the singular values.
-"""
+"""Matrix products, least squares and reflections."""
 
 from __future__ import annotations
 
@@ -12,6 +8,34 @@ from typing import Any
 import torch
 
 from .registry import Launch, rule
+
+# Matrix products: the output first, then the handle's workspace where it is the first use.
+
+
+@rule("aten.mm", "aten.bmm", "aten.baddbmm", "aten.addmv", "aten.mv", "aten.dot")
+def product(launch: Launch) -> None:
+    launch.place_all()
+    launch.workspace("cublas", launch.gpu.blas_workspace)
+
+
+@rule("aten.addmm")
+def product_with_addend(launch: Launch) -> None:
+    launch.place_all()
+    launch.workspace("cublas", launch.gpu.blas_workspace)
+    if fuses_bias(launch):
+        launch.workspace("cublaslt", launch.gpu.blaslt_workspace)
+
+
+def fuses_bias(launch: Launch) -> bool:
+    """A vector added to a product becomes cuBLASLt's epilogue, but for single rows and columns."""
+    bias, left, right = launch.args[:3]
+    return bias.dim() == 1 and left.shape[0] > 1 and left.shape[1] > 1 and right.shape[1] > 1
+
+
+# Least squares and reflections: what `linalg_lstsq` and `geqrf` return, which have no meta kernel, and what they
+# take, which was not measured.
+#
+# CUDA has one driver, by QR; it tells neither the rank nor the singular values.
 
 # What the factors of matrices take besides their results: copies, and workspaces of cuSOLVER.
 #

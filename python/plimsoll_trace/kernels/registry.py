@@ -13,12 +13,7 @@ from ..op_facts import name_of
 _RULES: dict[str, Callable] = {}
 _FAMILIES = (
     "attention",
-    "blas",
-    "choosing",
     "convolution",
-    "ctc",
-    "detection",
-    "distances",
     "flex_attention",
     "indexing",
     "losses",

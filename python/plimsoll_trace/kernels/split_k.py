@@ -7,11 +7,20 @@ every one of which keeps its part in the workspace.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import torch
 
-from .workspace import Workspace
+# Scratch memory of a kernel, where it is not sure which one runs.
+
+
+class Workspace(NamedTuple):
+    """Bytes of the likelier kernel, and those of another that runs with this chance."""
+
+    bytes: int
+    other: int = 0
+    chance: float = 0
+
 
 _TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
 # Rows and columns of a tile, by cuDNN's number for it.

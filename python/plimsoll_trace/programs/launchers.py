@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.failure import Failure
 
-from .distributed.other_libraries import refuse_launcher
+from .distributed.uncounted import refuse_launcher
 from .places import Places
 
 _TORCH = ("torch.distributed.run", "torch.distributed.launch")

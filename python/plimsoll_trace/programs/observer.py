@@ -9,13 +9,13 @@ from typing import Any, Callable
 
 import torch
 
-from .. import host_values, small_values, sparse
+from .. import op_facts, small_values, sparse
 from ..observer import Observer
 from ..op_facts import draws_numbers
 from . import values
-from .drawing.draws import DRAWS, Draws
 from .places import GPU, HOST, META, REAL, Places
 from .plain_ops import MORE, PlainOps
+from .random_draws import DRAWS, Draws
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
@@ -155,10 +155,7 @@ class ProgramObserver(Observer):
         self.host_ops = 0
         # Whether more is to be done for an op than other observers do, by its `id`; with the op, which is held.
         self._followed: dict[int, tuple[bool, Any]] = {}
-        # What makes the answer less sure than usual.
-        self.compiled = self.fused = self.graphs = self.ragged = self.drawn = False
-        # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed, or not all
-        # were run; drawn: each real run has an order of its own.
+        # Whether any batches differ in shape.
         self.differ = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
@@ -202,7 +199,7 @@ class ProgramObserver(Observer):
             self.tick()
         else:
             self.count_host_op()
-        if given.mixes(self.places) and func not in host_values.COPIES:
+        if given.mixes(self.places) and func not in op_facts.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
         followed = self._followed.get(id(func))
         if followed is None:
@@ -230,8 +227,8 @@ class ProgramObserver(Observer):
     def guess_order(self, drawn: bool = False) -> None:
         """Batches differ, and their order, or which of them are run, is not that of a real run."""
         if self.differ:
-            self.ragged = True
-            self.drawn = self.drawn or drawn
+            self.facts.ragged = True
+            self.facts.drawn = self.facts.drawn or drawn
             self.notes.add(ORDER_NOTE)
 
     def passes_by(self) -> bool:
@@ -266,10 +263,10 @@ class ProgramObserver(Observer):
         return self.places.where(tensor) in (HOST, REAL)
 
     def host_copy(self, func, args, kwargs) -> Any:
-        source = args[0] if func is host_values.TO_COPY else args[1]
-        if host_values.read(func, args, kwargs) is None:
+        source = args[0] if func is op_facts.TO_COPY else args[1]
+        if op_facts.read(func, args, kwargs) is None:
             return None
-        if func is host_values.TO_COPY:
+        if func is op_facts.TO_COPY:
             return values.plausible(source, self, kwargs.get("dtype"))
         if self.agreed:
             return args[0]

@@ -13,7 +13,7 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
 from .. import small_values
-from ..known.layout import holds_coordinates
+from ..known_values.layout import holds_coordinates
 from ..standins.patches import Patches
 from . import values
 from .places import HOST, Places

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import small_values
-from ..choices import drawn_values, likely_values, shares
+from ..assumed import likely_values, shares
 from ..corrections import CORRECTIONS
-from ..known.ways import COMPUTES
-from ..op_facts import draws_numbers, is_view
+from ..op_facts import COMPUTES, draws_numbers, is_view
 from ..scalars import SAME
 from .places import Places
 
@@ -30,7 +29,7 @@ _PASS_ON = (SAME - {_ATEN.index.Tensor}) | {
     _ATEN.mean.dim,
 }
 # Attributes that say what a tensor holds.
-MARKS = frozenset((*small_values.MARKS, *likely_values.MARKS, drawn_values.MARK))
+MARKS = frozenset((*small_values.MARKS, *likely_values.MARKS, likely_values.MARK))
 _META = torch.device("meta")
 _IS_WRAPPED = torch._C._functorch.is_functorch_wrapped_tensor
 # In place of a result, where there is more to do for an op.

@@ -20,36 +20,33 @@ from plimsoll.failure import Failure
 
 from ..gpu import Gpu
 from ..imports.later_parts import imported_later
-from ..known.freed_memory import keep_freed_memory
 from ..module_names import ModuleNames
 from ..sharding.streams import DeviceHandle
 from ..standins.environment import cuda_like
 from ..standins.patches import Patches
 from . import (
     checkpoints,
+    converting,
     graph_order,
     libraries,
     lightning,
     modules,
     parameters,
+    random_draws,
     saved_on_host,
-    saving,
     tensor_types,
     weights,
-    wrappers,
 )
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
-from .converting import exporting, quantizing, scripting
-from .devices import cuda_api, custom_ops, pretended, streams
+from .devices import cuda_api, pretended, streams
+from .devices.moves import keep_freed_memory
 from .devices.pretended import PretendedDevices
-from .devices.threads import Threads
-from .distributed import other_libraries, uncounted
-from .distributed import saving as sharded_saving
+from .devices.streams import Threads
+from .distributed import uncounted, wrappers
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
-from .drawing import largest
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
 from .files.dependencies import Dependencies
@@ -142,13 +139,13 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         stack.enter_context(observer)
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
-        pretended.install(patches, devices)
+        pretended.install_pretended(patches, devices)
         _stay_in_backward(patches, devices, observer)
         saved_on_host.install(patches, devices)
         Wrappers(patches, observer, devices, watch, world, handle).install()
-        sharded_saving.install(patches, watch)
-        uncounted.install(patches)
-        other_libraries.install(patches)
+        wrappers.install_saving(patches, watch)
+        uncounted.install_uncounted(patches)
+        uncounted.install_other_libraries(patches)
         stack.enter_context(devices)
         stack.callback(compiling.install(patches, observer, places).end)
         try:
@@ -160,14 +157,12 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         recording.parallel = world.parallel
         children.check(launch.program, watch.steps_seen(), watch.has_computed())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
-            recording.benchmark, guesses = True, observer.guesses_trials
-            recording.guesses_trials = guesses
+            observer.facts.benchmark = True
+            guesses = observer.facts.guesses_trials
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted({*observer.notes, *children.notes})
-    recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.ragged, recording.drawn = observer.ragged, observer.drawn
-    recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
-    recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
+    observer.facts.ended, observer.facts.maybe_more_bytes = watch.ended, watch.more_bytes
+    recording.facts = observer.facts
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
@@ -205,23 +200,25 @@ def _install(
 ) -> DeviceHandle:
     """What a program calls; answers with the streams that it works on."""
     handle = streams.first_of(observer, places.cards)
-    cuda_api.install(patches, observer, places, streams.table(handle))
+    cuda_api.install_cuda_api(patches, observer, places, streams.table(handle))
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)
     rewritten.install(patches, watch)
     inner_iterations.install(patches, watch)
     graph_order.install(patches)
-    largest.install(patches)
+    random_draws.install(patches)
     if not overlay.by_kernel:
         calls.install(patches, overlay)
         outside.install(patches, overlay)
         modules.install(patches, overlay)
-    saving.install(patches, overlay, watch)
-    exporting.install(patches, scripting.install(patches, overlay, watch, places))
-    quantizing.install(patches, places, observer)
-    checkpoints.install(patches, overlay, places, watch)
-    wrappers.install(patches)
+    checkpoints.install_saving(patches, overlay, watch)
+    converting.install_exporting(
+        patches, converting.install_scripting(patches, overlay, watch, places)
+    )
+    converting.install_quantizing(patches, places, observer)
+    checkpoints.install_checkpoints(patches, overlay, places, watch)
+    wrappers.install_for_several_gpus(patches)
     weights.install(patches, places, overlay, watch)
     repeats = Repeats(observer, places, watch)
     libraries.install(patches, watch, overlay, repeats)
@@ -304,7 +301,7 @@ def _watch_moves(patches: Patches, devices: PretendedDevices) -> None:
 
 def _stay_in_backward(patches: Patches, devices: PretendedDevices, observer: Any) -> None:
     """PyTorch leaves the mode for all of backward; hooks, and what is recomputed in it, name devices, too."""
-    custom_ops.install(patches, observer, devices)
+    pretended.install_custom_ops(patches, observer, devices)
     engine = torch.autograd._engine_run_backward
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:

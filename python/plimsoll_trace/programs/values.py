@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .. import small_values
-from ..choices import shares
+from ..assumed import shares
 from ..op_facts import is_mutable
 from ..scalars import SAME, UNKNOWN, Scalars
 from .loops.rewritten import is_the_programs

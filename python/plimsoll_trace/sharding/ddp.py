@@ -9,8 +9,8 @@ import torch
 
 from .. import ledger as kinds
 from ..standins.patches import Patches
-from .labels import labelled
 from .parallel import Parallel
+from .world import labelled
 
 
 def prepare(patches: Patches, observer: Any) -> None:

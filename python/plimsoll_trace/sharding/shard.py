@@ -11,7 +11,7 @@ from plimsoll.failure import Failure
 from .. import ledger as kinds
 from ..standins.patches import Patches
 from ..workload import Settings, Workload
-from . import ddp, fsdp1, fsdp2
+from . import ddp, fsdp
 from .parallel import Parallel
 from .world import DEVICE
 
@@ -138,11 +138,11 @@ def spread(workload: Workload, parallel: Parallel, observer: Any, patches: Patch
         ddp.prepare(patches, observer)
         workload.model = ddp.wrap(model, parallel, observer)
     elif parallel.way == "fsdp1":
-        fsdp1.prepare(patches, observer)
+        fsdp.prepare_fsdp1(patches, observer)
         observer.recording = True
-        workload.model = fsdp1.shard(model, parallel)
+        workload.model = fsdp.shard_fsdp1(model, parallel)
     elif parallel.way in ("fsdp2", "hsdp", "tp"):
-        fsdp2.prepare(patches, observer)
+        fsdp.prepare_fsdp2(patches, observer)
         _shard_by_mesh(model, parallel, observer)
     if parallel.way in _SHARDED_FIRST:
         observer.recording = True
@@ -173,7 +173,7 @@ def _shard_by_mesh(model: Any, parallel: Parallel, observer: Any) -> None:
         if note is not None:
             observer.notes.add(note)
     if copies is not None:
-        fsdp2.shard(model, parallel, copies)
+        fsdp.shard_fsdp2(model, parallel, copies)
 
 
 def _bring(module: Any, observer: Any, whole: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,44 @@ from plimsoll.failure import MISSING_PACKAGE, Failure
 from ..standins.patches import Patches
 from .parallel import Parallel
 from .streams import DeviceHandle
+
+# Says what is asked for while a function of torch runs is for.
+
+
+def labelled(observer: Any, category: str, function: Callable) -> Callable:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = observer.category
+        observer.category = category
+        try:
+            return function(*args, **kwargs)
+        finally:
+            observer.category = before
+
+    return run
+
+
+# What is sharded together: each layer of a stack is one group, and the whole model the outermost.
+
+
+def layers(model: Any) -> list[Any]:
+    """The layers of the outermost stacks, in their order."""
+    found: list[Any] = []
+    inside: set[int] = set()
+    for module in model.modules():
+        if id(module) in inside or not _is_stack(module):
+            continue
+        for layer in module:
+            found.append(layer)
+            inside.update(map(id, layer.modules()))
+    return found
+
+
+def _is_stack(module: Any) -> bool:
+    if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)) or len(module) < 2:
+        return False
+    kinds = {type(layer) for layer in module}
+    return len(kinds) == 1 and any(True for _ in next(iter(module)).children())
+
 
 DEVICE = "meta"
 

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from .. import ledger as kinds
-from .labels import labelled
 from .parallel import Parallel
-from .world import DEVICE
+from .world import DEVICE, labelled
 
 # Elements, as DeepSpeed's documentation has them: reduce_bucket_size, stage3_max_live_parameters,
 # stage3_prefetch_bucket_size.

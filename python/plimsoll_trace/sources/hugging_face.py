@@ -13,8 +13,7 @@ import torch
 from plimsoll.failure import MISSING_PACKAGE, Failure
 
 from ..workload import Settings, Workload
-from .batches import batch_for, is_text_alone, target_notes
-from .shapes import text_config
+from .batches import batch_for, is_text_alone, target_notes, text_config
 
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20

@@ -18,7 +18,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import encoder_layer, recurrent, short_gradients
+from . import attention, recurrent, short_gradients
 from .attention import attention_on
 from .autocast import Autocast
 from .functions import ctc_loss, dropout, linear, log_softmax, one_hot, rms_norm, softmax
@@ -107,7 +107,7 @@ class LayerDraws:
         """What `torch.rand([])` gives where it decides on a layer; None where it is to be drawn."""
         if not _may_leave_out(_drawing()):
             return None
-        self._observer.skips_layers = True
+        self._observer.facts.skips_layers = True
         self._observer.notes.add(_DRAWN if self._by_program else _ALL)
         return None if self._by_program else torch.ones((), device="cpu")
 
@@ -149,7 +149,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     try:
         of_card = {
             "scaled_dot_product_attention": attention_on(observer.gpu.capability),
-            **encoder_layer.layers_on(observer.gpu.capability),
+            **attention.layers_on(observer.gpu.capability),
             **recurrent.layers(observer.gpu),
         }
         for name, function in {**_OPS, **of_card}.items():

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import small_values
-from ..kernels.ctc import longest
+from ..kernels.losses import longest
 
 _LINEAR = torch.ops.aten.linear.default
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd

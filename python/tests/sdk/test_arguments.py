@@ -13,7 +13,7 @@ from torch import nn
 
 import plimsoll
 import plimsoll.ray
-from plimsoll.loading.saved import canonical_model, model_key, saved_choice
+from plimsoll.loading.load import canonical_model, model_key, saved_choice
 
 MODEL = nn.Linear(4, 4)
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), lr=0.1)
@@ -236,8 +236,12 @@ RIGHT = {
     "clean_up": {},
     "cleaning": {},
     "collect_on_pressure": {},
+    "Debugger": {},
     "debugger": {},
     "estimate": {"model": "gpt2"},
+    "explain": {},
+    "fits": {"model": "gpt2"},
+    "plan": {"model": "gpt2"},
     "estimate_batch_size": {"model_bytes": 1, "sample_bytes": 1},
     "load": {"source": nn.Identity},
     "loader": {"dataset": [1, 2]},

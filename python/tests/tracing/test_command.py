@@ -15,11 +15,13 @@ import torch
 import torch._dynamo.trace_rules
 
 from tracing import PACKAGE, watching
+from tracing.kinds.traced_program import FORMAT, faults_of
 from tracing.test_models import CONFIG, settings
 
 from plimsoll.failure import Failure
-from plimsoll_trace import adapters
+from plimsoll_trace import record
 from plimsoll_trace.__main__ import main
+from plimsoll_trace.facts import Facts
 from plimsoll_trace.gpu import H200
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.module_names import ModuleNames
@@ -60,6 +62,33 @@ class Scripts(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
+
+
+class Format(Scripts):
+    def test_each_line_is_as_the_format_has_it_and_a_line_that_is_not_is_noticed(self):
+        status, lines = run("--script", self.script(), "--steps", "1")
+        self.assertEqual((status, faults_of(lines)), (0, []))
+        kinds = {line[0] for line in lines[1:-1]}
+        for kind in "saf":
+            self.assertIn(kind, kinds)
+            at = next(
+                at for at, line in enumerate(lines) if isinstance(line, list) and line[0] == kind
+            )
+            for wrong in (lines[at][:-1], [*lines[at], *[1] * 9], [kind, -1], ["?", 1]):
+                self.assertEqual(faults_of([*lines[:at], wrong, *lines[at + 1 :]]), [tuple(wrong)])
+        header, *events, footer = lines
+        for name in footer:
+            left_out = {one: value for one, value in footer.items() if one != name}
+            self.assertEqual(faults_of([header, *events, left_out]), [("missing", name)])
+        changed = {**footer, "ended": 1, "other": True}
+        self.assertEqual(faults_of([header, *events, changed]), [("ended", 1), ("other", True)])
+
+    def test_the_record_of_facts_has_the_facts_of_the_format_with_their_types(self):
+        types = {"flag": bool, "bytes": int}
+        known = {name: types[fact["type"]] for name, fact in FORMAT["facts"].items()}
+        self.assertEqual({name: type(value) for name, value in Facts().as_json().items()}, known)
+        said = Facts(skips_layers=True, maybe_more_bytes=7).as_json()
+        self.assertEqual((said["skipsLayers"], said["maybeMoreBytes"]), (True, 7))
 
 
 class Command(Scripts):
@@ -249,7 +278,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        adapters.add(workload, rank)
+        record.add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -280,7 +309,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            adapters.add(
+            record.add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 

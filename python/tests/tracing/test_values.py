@@ -8,7 +8,7 @@ from tracing import watching
 
 from plimsoll_trace import ledger as kinds
 from plimsoll_trace import small_values
-from plimsoll_trace.choices.chosen import NOTE
+from plimsoll_trace.assumed.chosen import NOTE
 from plimsoll_trace.programs.parameters import on_meta
 from plimsoll_trace.programs.places import Places
 

@@ -18,7 +18,7 @@ from tracing import PACKAGE
 from tracing.test_command import SCRIPT, Scripts, run
 from tracing.watching import watched
 
-from plimsoll_trace.imports.substitute import Substitute
+from plimsoll_trace.imports.fewer import Substitute
 
 HANGS = "import time\n\ndef workload():\n    time.sleep(1000)\n"
 FILES = (
@@ -133,11 +133,11 @@ sys.exit(status)
 """
 FAILS_ONCE = """
 import os, sys
-from plimsoll_trace.imports import transformers_parts
+from plimsoll_trace.imports import fewer
 def fail():
     if "PLIMSOLL_ALL_IMPORTS" not in os.environ:
         raise RuntimeError("only with fewer imports")
-transformers_parts.import_models = fail
+fewer.import_models = fail
 from plimsoll_trace.__main__ import main
 sys.exit(main(sys.argv[1:], alone=True))
 """

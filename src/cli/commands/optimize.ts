@@ -10,7 +10,7 @@ import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
 import { homeFolder, makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/catalogue.js';
+import { publishedName } from '../../model/names/find-model.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import { loadingOf, makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';

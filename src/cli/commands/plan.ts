@@ -6,7 +6,7 @@ import { programCommand } from '../../estimate/trace/run-python.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/catalogue.js';
+import { publishedName } from '../../model/names/find-model.js';
 import {
   loadingOf,
   makeSharedPlan,

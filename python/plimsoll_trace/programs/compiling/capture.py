@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .lowering import Lowering, pretended_card
 from .parts import Parts
-from .quicker import quicker
+from .skipped_work import skipping_work
 
 # Stands where a result is a tensor.
 _TENSOR = object()
@@ -62,7 +62,7 @@ def capture(calls: Any, given: Parts, modules: list) -> Any:
     tensors = [leaf for leaf in given.leaves if isinstance(leaf, torch.Tensor)]
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     lowering = Lowering(calls.observer, calls.graphs, mode)
-    with closing(lowering), pretended_card(calls.observer.gpu), _compiling(mode), quicker():
+    with closing(lowering), pretended_card(calls.observer.gpu), _compiling(mode), skipping_work():
         run = aot_autograd(
             fw_compiler=lowering.forward,
             bw_compiler=lowering.backward,

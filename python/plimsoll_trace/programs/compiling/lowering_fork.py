@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .. import forks
+from .. import start
 from . import beside
 
 # A fork that did not run at all for so long hangs.
@@ -164,7 +164,7 @@ class _Process:
         if os.getpid() == self._parent:
             os.close(self._reads)
             os.close(self._memory)
-            forks.end(self._pid)
+            start.end(self._pid)
 
 
 def _start(work: Callable[[Callable[[Any], None]], None]) -> _Process | None:
@@ -201,7 +201,7 @@ def _run(
         os.write(writes, _NOTE.pack(begins, len(words)))
 
     try:
-        forks.belong_to(parent)
+        start.belong_to(parent)
         # What the program's functions print was not asked for.
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):

@@ -14,13 +14,119 @@ from typing import Any, Callable
 
 import torch
 import torch.accelerator
+import torch.backends.cuda
 import torch.cuda.amp.common
+import torch.cuda.nvtx
+import torch.cuda.profiler
 
 from ...gpu import GIB, MIB, Gpu, cudnn_properties
 from ...standins.patches import Patches
 from .. import reserved
 from ..places import Places, is_cuda
-from . import driver_calls
+
+# Calls that go past PyTorch to the driver or a library of CUDA: the runtime, marks for profilers, caches of plans.
+#
+# None of them asks the allocator for memory, so each answers as where all went well.
+
+_SUCCESS = 0
+_OWN_POOL = "the program takes memory from a pool of its own (torch.cuda.MemPool); it is counted with all others"
+
+
+def install_driver_calls(
+    patches: Patches, free_and_total: Callable[[], Any], note: Callable[[str], Any]
+) -> None:
+    runtime = Runtime(free_and_total)
+    patches.set(torch.cuda, "cudart", lambda: runtime)
+    patches.set(torch.cuda, "check_error", lambda _: None)
+    for owner, names in _SILENT:
+        for name in names:
+            if hasattr(owner, name):
+                patches.set(owner, name, _answering(_SUCCESS))
+    patches.set(torch.backends.cuda, "cufft_plan_cache", PlanCache())
+    if hasattr(torch.cuda, "MemPool"):
+        patches.set(torch.cuda, "MemPool", _pools(note))
+        patches.set(torch.cuda, "use_mem_pool", UsePool)
+        patches.set(torch.cuda.memory, "MemPool", torch.cuda.MemPool)
+        patches.set(torch.cuda.memory, "use_mem_pool", UsePool)
+
+
+class Runtime:
+    """`torch.cuda.cudart()`: functions that answer whether they worked."""
+
+    def __init__(self, free_and_total: Callable[[], Any]) -> None:
+        self._free_and_total = free_and_total
+
+    def cudaMemGetInfo(self, _device: int = 0) -> Any:
+        return self._free_and_total()
+
+    def cudaGetErrorString(self, _error: Any) -> str:
+        return "no error"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "cudaError":
+            return _Errors
+        if not name.startswith("cuda"):
+            raise AttributeError(name)
+        return _answering(_SUCCESS)
+
+
+class _Errors:
+    success = _SUCCESS
+
+
+class UsePool:
+    """A context that changes nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+class PlanCache:
+    """Plans of Fourier transforms, with what they take from the driver: none of it is the allocator's."""
+
+    size = 0
+    max_size = 4096
+
+    def __getitem__(self, _device: Any) -> PlanCache:
+        return self
+
+    def clear(self) -> None:
+        pass
+
+
+def _pools(note: Callable[[str], Any]) -> type:
+    class MemPool:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            note(_OWN_POOL)
+            self.id = (0, id(self))
+            self.allocator = None
+
+        def use_count(self) -> int:
+            return 1
+
+        def snapshot(self, *_: Any, **__: Any) -> list:
+            return []
+
+    return MemPool
+
+
+def _answering(value: Any) -> Callable:
+    return lambda *_, **__: value
+
+
+# Marks in the record of a profiler, its start and end, and waiting for nothing.
+_SILENT: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (torch.cuda.nvtx, ("range_push", "range_pop", "range_start", "range_end", "mark")),
+    (torch.cuda.profiler, ("start", "stop", "init")),
+    (torch.cuda, ("_sleep", "current_blas_handle")),
+)
+
 
 _CLEAR_WORKSPACES = "_cuda_clearCublasWorkspaces"
 
@@ -262,7 +368,9 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def install(patches: Patches, observer: Any, places: Places, streams: dict[str, Any]) -> None:
+def install_cuda_api(
+    patches: Patches, observer: Any, places: Places, streams: dict[str, Any]
+) -> None:
     memory = OutOfMemory(observer, places)
     table = cuda_table(observer.gpu, places, observer.ledger, streams, memory)
     _replace(patches, torch.cuda, table)
@@ -272,7 +380,7 @@ def install(patches: Patches, observer: Any, places: Places, streams: dict[str, 
     for module in (torch.accelerator, getattr(torch.accelerator, "memory", None)):
         if module is not None:
             _replace(patches, module, accelerator_table(table))
-    driver_calls.install(patches, table["mem_get_info"], observer.notes.add)
+    install_driver_calls(patches, table["mem_get_info"], observer.notes.add)
     _devices_of_any_kind(patches, streams)
     _replace(patches, torch.backends.cudnn, {"is_available": _constant(True)})
     # As Lightning does at the end of each fit and test; PyTorch for the host alone does not have it.

@@ -2,23 +2,295 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
 import weakref
 from numbers import Integral
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any, Callable
 
 import torch
+from torch._library.custom_ops import CustomOpDef
+from torch.nested._internal import nested_tensor, sdpa
+from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import sparse
-from ...standins.copies import deep_copy
 from ...standins.patches import Patches
 from .. import values
 from ..places import GPU, HOST, META, REAL, Places, is_cuda, is_named
-from . import dlpack, host_ops, jagged
 from .moves import Moves
+
+# Tensors that go to another library, or come from one, without being copied: DLPack.
+
+# What DLPack calls the devices.
+_CPU, _CUDA = 1, 2
+
+
+class Shared:
+    """In place of the capsule with the address of a tensor: the tensor, which has none."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+def capsule(devices: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    tensor = args[0]
+    place = devices.places.where(tensor)
+    if place == REAL:
+        return func(*args, **kwargs)
+    if place == GPU:
+        return Shared(tensor)
+    return torch.from_numpy(devices.moves.arrays.of(tensor)).__dlpack__()
+
+
+def device(devices: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    place = devices.places.where(args[0])
+    if place == REAL:
+        return func(*args, **kwargs)
+    return (_CUDA, devices.places.current) if place == GPU else (_CPU, 0)
+
+
+def install_dlpack(patches: Patches, devices: Any) -> None:
+    read, write = torch.from_dlpack, torch.utils.dlpack.to_dlpack
+
+    def from_dlpack(given: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(given, torch.Tensor) and devices.places.where(given) != REAL:
+            return given.detach()
+        held = given
+        if not isinstance(given, torch.Tensor) and _is_of_gpu(given):
+            held = given.__dlpack__()
+        return held.tensor.detach() if isinstance(held, Shared) else read(held, *args, **kwargs)
+
+    def to_dlpack(tensor: Any) -> Any:
+        return write(tensor) if devices.places.where(tensor) == REAL else tensor.__dlpack__()
+
+    for module in (torch, torch.utils.dlpack):
+        patches.set(module, "from_dlpack", from_dlpack)
+    patches.set(torch.utils.dlpack, "to_dlpack", to_dlpack)
+
+
+def _is_of_gpu(given: Any) -> bool:
+    asked = getattr(given, "__dlpack_device__", None)
+    return asked is not None and asked()[0] == _CUDA
+
+
+# Rows of different lengths in one tensor (nested tensors of layout jagged).
+#
+# What they consist of is asked for its device where no mode answers: there it is `meta`, for what lies on the GPU.
+
+_HALVES = (torch.float16, torch.bfloat16)
+# The widest head that PyTorch's flash attention takes.
+_WIDEST_HEAD = 256
+
+
+def install_jagged(patches: Patches) -> None:
+    _making(patches)
+    select, cast = sdpa._select_sdp_backend, sdpa._autocast
+
+    def selected(query: Any, *args: Any) -> Any:
+        return _kernel(query, *args) if _is_bare(query) else select(query, *args)
+
+    def autocast(query: Any, key: Any, value: Any, mask: Any) -> Any:
+        if not _is_bare(query):
+            return cast(query, key, value, mask)
+        if not torch.is_autocast_enabled("cuda"):
+            return query, key, value, mask
+        dtype = torch.get_autocast_dtype("cuda")
+        return tuple(one if one is None else one.to(dtype) for one in (query, key, value, mask))
+
+    patches.set(sdpa, "_select_sdp_backend", selected)
+    patches.set(sdpa, "_autocast", autocast)
+    # Nothing is counted here but memory.
+    patches.set(sdpa, "_is_computing_meta_flops", lambda _: False)
+
+
+def _making(patches: Patches) -> None:
+    """They are made for the device that the rows are on in truth."""
+    kind = nested_tensor.NestedTensor
+    make = kind.__new__
+
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return make(cls, *args, **kwargs)
+
+    patches.set(kind, "__new__", __new__)
+
+
+def _is_bare(tensor: Any) -> bool:
+    with torch._C.DisableTorchFunction():
+        return tensor.device.type == "meta"
+
+
+def _kernel(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, is_causal: bool, grouped: bool
+) -> Any:
+    """The first that PyTorch would take on a card: it asks each in this order whether it can."""
+    params = sdpa.SDPAParams(query, key, value, mask, dropout, is_causal, grouped)
+    flash = torch.backends.cuda.flash_sdp_enabled() and query.dtype in _HALVES and mask is None
+    if flash and query.size(-1) <= _WIDEST_HEAD and sdpa._can_use_flash_sdpa_jagged(params):
+        return SDPBackend.FLASH_ATTENTION
+    efficient = torch.backends.cuda.mem_efficient_sdp_enabled() and not grouped
+    if efficient and sdpa._can_use_efficient_sdpa_jagged(params):
+        return SDPBackend.EFFICIENT_ATTENTION
+    return SDPBackend.MATH
+
+
+# Ops on values in host memory alone: programs make their samples of thousands of small ones.
+#
+# They ask nothing of the GPU. Going through the observer takes ten times as long as most of them.
+
+# Of functions in Python it is not known what they do.
+_COMPILED = (BuiltinFunctionType, MethodDescriptorType)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.Size))
+_INDEX = frozenset((int, slice, type(None), type(...)))
+# The observer leaves out the values of many rows that are picked.
+_PICK = (torch.index_select, torch.Tensor.index_select)
+# What a tensor says of itself takes no op.
+_ASK = tuple(
+    getattr(torch.Tensor, name)
+    for name in (
+        "dim",
+        "element_size",
+        "is_complex",
+        "is_contiguous",
+        "is_floating_point",
+        "is_signed",
+        "ndimension",
+        "nelement",
+        "numel",
+        "requires_grad_",
+        "size",
+        "storage_offset",
+        "stride",
+        "untyped_storage",
+    )
+)
+_OTHERS = frozenset((*_PICK, *_ASK, torch.numel, torch.is_floating_point, torch.is_complex))
+
+
+def is_on_host(func: Any, args: tuple, kwargs: dict | None) -> bool:
+    """Whether an op is given values of the host, and names no device."""
+    if type(func) not in _COMPILED or func in _OTHERS:
+        return False
+    if kwargs and ("device" in kwargs or not _lies_on_host(kwargs.values(), found=True)):
+        return False
+    return _lies_on_host(args)
+
+
+def is_part(tensor: Any, index: Any) -> bool:
+    """Whether a part of a tensor of the host is asked for, and no rows are picked."""
+    if type(tensor) not in _TENSORS or not tensor.is_cpu:
+        return False
+    if type(index) is tuple:
+        return _INDEX.issuperset(map(type, index))
+    return type(index) in _INDEX
+
+
+def run(func: Any, args: tuple, kwargs: dict | None) -> Any:
+    with torch._C._DisableTorchDispatch():
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _lies_on_host(values: Any, found: bool = False) -> bool:
+    """Whether all tensors are in host memory, and there is at least one; found: there is one among other values."""
+    for value in values:
+        kind = type(value)
+        if kind in _TENSORS:
+            if not value.is_cpu:
+                return False
+            found = True
+        elif kind is list or kind is tuple:
+            for one in value:
+                if type(one) in _TENSORS:
+                    if not one.is_cpu:
+                        return False
+                    found = True
+                elif type(one) not in _PLAIN:
+                    return False
+        elif kind not in _PLAIN:
+            return False
+    return found
+
+
+# Ops that a program defines (`torch.library.custom_op`) and for which it says no shapes: their own code runs.
+
+
+def install_custom_ops(patches: Patches, observer: Any, devices: Any) -> None:
+    make = CustomOpDef.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if self._abstract_fn is not None:
+            return
+
+        def followed(*values: Any, **named: Any) -> Any:
+            """What it asks for inside is seen as well."""
+            with torch._C._EnableTorchFunction(), devices, observer:
+                return self._init_fn(*values, **named)
+
+        self._abstract_fn = followed
+
+    patches.set(CustomOpDef, "__init__", __init__)
+
+
+# `copy.deepcopy` of tensors on meta: PyTorch copies each alone there, and on CUDA the storages they share.
+
+
+def deep_copy(tensor: Any, memo: dict, bytes_like: Callable[[Any, int], Any]) -> Any:
+    """As `Tensor.__deepcopy__` on CUDA. `bytes_like` makes memory where a tensor lies."""
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    storages = memo.setdefault("torch", {})
+    with torch.no_grad():
+        whole = tensor.untyped_storage()
+        if whole._cdata not in storages:
+            storages[whole._cdata] = bytes_like(tensor, whole.nbytes()).untyped_storage()
+        copied = tensor.new_empty([])
+        copied.set_(storages[whole._cdata], tensor.storage_offset(), tensor.shape, tensor.stride())
+        if tensor.requires_grad:
+            copied.requires_grad_()
+        if tensor.grad is not None:
+            copied.grad = copy.deepcopy(tensor.grad, memo)
+        copied.__dict__ = _attributes(tensor.__dict__, memo)
+    memo[id(tensor)] = copied
+    return copied
+
+
+def _attributes(attributes: dict, memo: dict) -> dict:
+    """Copies of them. Values in host memory, of which a model has hundreds, are copied without the calls around it."""
+    return {
+        name: _values(one, memo) if _is_plain(one) else copy.deepcopy(one, memo)
+        for name, one in attributes.items()
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is not torch.Tensor:
+        return False
+    with torch._C.DisableTorchFunction():
+        plain = value.is_cpu and value.layout is torch.strided and not value.is_quantized
+        return plain and not value.requires_grad and not value.__dict__
+
+
+def _values(value: Any, memo: dict) -> Any:
+    """As `Tensor.__deepcopy__`: what shares its memory does so in the copies."""
+    if id(value) in memo:
+        return memo[id(value)]
+    storages = memo.setdefault("torch", {})
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        whole = value.untyped_storage()
+        if whole._cdata not in storages:
+            storages[whole._cdata] = torch.UntypedStorage(whole.nbytes()).copy_(whole)
+        copied = value.new_empty([])
+        copied.set_(storages[whole._cdata], value.storage_offset(), value.shape, value.stride())
+    memo[id(value)] = copied
+    return copied
+
 
 _TENSOR = torch.Tensor
 _NOT_PACKED = (
@@ -129,8 +401,8 @@ class Making:
         return value
 
     def part(self, func, args, kwargs):
-        if host_ops.is_part(*args) and self._observer.passes_by():
-            return host_ops.run(func, args, kwargs)
+        if is_part(*args) and self._observer.passes_by():
+            return run(func, args, kwargs)
         return self.item(func, args, kwargs)
 
     def item(self, func, args, kwargs):
@@ -193,8 +465,8 @@ class PretendedDevices(TorchFunctionMode):
         with self._turn:
             if special is not None:
                 return special(func, args, kwargs or {})
-            if host_ops.is_on_host(func, args, kwargs) and self.observer.passes_by():
-                return host_ops.run(func, args, kwargs)
+            if is_on_host(func, args, kwargs) and self.observer.passes_by():
+                return run(func, args, kwargs)
             # What names nothing names no device.
             return self._making.made(func, args, kwargs) if kwargs else func(*args)
 
@@ -320,8 +592,8 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
         torch._transformer_encoder_layer_fwd: mode.encoder_layer,
         _TENSOR.data_ptr: mode.data_ptr,
-        _TENSOR.__dlpack__: functools.partial(dlpack.capsule, mode),
-        _TENSOR.__dlpack_device__: functools.partial(dlpack.device, mode),
+        _TENSOR.__dlpack__: functools.partial(capsule, mode),
+        _TENSOR.__dlpack_device__: functools.partial(device, mode),
         # Tensors that share memory share it in copies and files, too.
         _TENSOR.__deepcopy__: mode.deepcopy,
         _TENSOR.__reduce_ex__: mode.reduce,
@@ -332,7 +604,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
     return table
 
 
-def install(patches: Patches, devices: PretendedDevices) -> None:
+def install_pretended(patches: Patches, devices: PretendedDevices) -> None:
     # PyTorch's own takes no other stream than one of the driver's.
     patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
     patches.set(torch.UntypedStorage, "data_ptr", _address_of(torch.UntypedStorage.data_ptr))
@@ -347,7 +619,7 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
         return any(map(_has_own_functions, tensors))
 
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
-    jagged.install(patches)
+    install_jagged(patches)
     made_of = torch.from_numpy
 
     def from_numpy(array: Any) -> Any:
@@ -355,7 +627,7 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
         return made_of(array) if held is None else held
 
     patches.set(torch, "from_numpy", from_numpy)
-    dlpack.install(patches, devices)
+    install_dlpack(patches, devices)
 
 
 def _address_of(own: Callable[[Any], int]) -> Callable[[Any], int]:

@@ -6,16 +6,65 @@ wrapper on, `torch.cuda` therefore tells streams apart.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any, Callable
 
 import torch
 
-from ...sharding import ddp, fsdp1, fsdp2
+from ...sharding import ddp
+from ...sharding import fsdp as sharded
 from ...sharding.streams import DeviceHandle
 from ...sharding.world import unseen_meshes, watch_sizes
 from ...standins.imports import when_imported
 from ...standins.patches import Patches
+from ..watch import SAVING, Watch
 from .world import World
+
+# Sharded checkpoints: each rank copies its part to the host and writes it, which takes none of the GPU.
+
+_MODULES = ("torch.distributed.checkpoint", "torch.distributed.checkpoint.state_dict_saver")
+_LOADERS = ("torch.distributed.checkpoint", "torch.distributed.checkpoint.state_dict_loader")
+# PyTorch writes it last: programs look for it.
+_LAST = ".metadata"
+
+
+def install_saving(patches: Patches, watch: Watch) -> None:
+    for module in _MODULES:
+        when_imported(module, _only_named(patches, watch))
+    for module in _LOADERS:
+        when_imported(module, _nothing_read(patches))
+
+
+def _only_named(patches: Patches, watch: Watch) -> Callable[[Any], None]:
+    """The folder is there after it, and what it holds is not read again."""
+
+    def saved(*_: Any, checkpoint_id: Any = None, **__: Any) -> None:
+        with watch.within(SAVING):
+            if checkpoint_id is not None:
+                os.makedirs(checkpoint_id, exist_ok=True)
+                with open(os.path.join(checkpoint_id, _LAST), "wb"):
+                    pass
+
+    def install_into(module: Any) -> None:
+        for name in ("save", "async_save", "save_state_dict"):
+            if hasattr(module, name):
+                patches.set(module, name, saved)
+
+    return install_into
+
+
+def _nothing_read(patches: Patches) -> Callable[[Any], None]:
+    """What is loaded is copied into tensors that are there already."""
+
+    def loaded(state_dict: Any, *_: Any, checkpoint_id: Any = None, **__: Any) -> None:
+        if checkpoint_id is not None and not os.path.exists(checkpoint_id):
+            from torch.distributed.checkpoint import api
+
+            missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), checkpoint_id)
+            raise api.CheckpointException("read metadata", {0: api._wrap_exception(missing)})
+
+    return lambda module: patches.set(module, "load", loaded)
 
 
 class Wrappers:
@@ -103,8 +152,8 @@ class Wrappers:
             _fully_shard,
         )
 
-        fsdp2.label(self._patches, self._observer)
-        fsdp1.label(self._patches, self._observer)
+        sharded.label_fsdp2(self._patches, self._observer)
+        sharded.label_fsdp1(self._patches, self._observer)
         self._fully_shard(_fully_shard)
         # A shard, and its gradient, may lie on the host.
         self._kept_on_meta(_fsdp_param.FSDPParam, "_init_sharded_param")
@@ -150,3 +199,30 @@ class Wrappers:
                 return original(*args, **kwargs)
 
         self._patches.set(owner, name, run)
+
+
+def install_for_several_gpus(patches: Patches) -> None:
+    """`DataParallel` needs several GPUs to do anything."""
+
+    # With one card it passes its inputs on.
+    def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+    patches.set(torch.nn.DataParallel, "forward", forward)
+
+    def __init__(
+        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        torch.nn.Module.__init__(self)
+        self.module, self.dim = module, dim
+        self.device_ids, self.output_device = [0], 0
+
+    patches.set(torch.nn.DataParallel, "__init__", __init__)
+
+    def data_parallel(
+        module: Any, inputs: Any, *_: Any, module_kwargs: Any = None, **__: Any
+    ) -> Any:
+        given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
+        return module(*given, **(module_kwargs or {}))
+
+    patches.set(torch.nn.parallel, "data_parallel", data_parallel)

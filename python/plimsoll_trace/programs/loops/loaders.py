@@ -7,11 +7,12 @@ started, and pages not pinned: neither takes memory of the GPU.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, islice
 from opcode import opname
 from types import CodeType, FrameType
@@ -24,10 +25,129 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import order, ragged
-from .growing import Allowance, Growing
-from .repeated import Repeated
+from .ragged import Settling
+from .reading_ahead import seconds
 from .rewritten import is_the_programs
-from .settling import Settling
+
+# Batches that leave something behind: outputs that are collected for the end of an epoch, graphs that losses hold.
+#
+# An epoch that is cut short would collect too little. It is run to its end where that is cheap; else the interval
+# reaches up by what the batches that were left out would have added.
+
+# Ops that may be spent on such epochs, by all loaders of a program.
+_OPS = 60_000
+# Less than this in all is not worth it: numbers that are kept for a report.
+_LEAST_BYTES = 2 * 2**20
+# What was collected is joined at the end, and then there twice.
+_COPIES = 2
+
+_NOTE = (
+    "Each batch of a loader holds on to {:.1f} MiB; after {:,} of them {:,} were left out, "
+    "so that the interval reaches up by what they would hold."
+)
+
+
+class Allowance:
+    """Ops that all passages together may take."""
+
+    def __init__(self, ops: int) -> None:
+        self._ops: float = ops
+
+    def take(self, ops: float) -> bool:
+        if ops > self._ops:
+            return False
+        self._ops -= ops
+        return True
+
+
+class Growing:
+    """What a program's loaders have in common."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._ops = Allowance(_OPS)
+        # By data set: what a batch left behind when the loader was last gone through.
+        self._known: dict[Any, int] = {}
+
+    def left_out(self, source: Any, held: list[int], left: int | None) -> None:
+        """The batches that are left are not run, by a trainer that ends its epochs early."""
+        self.runs_rest(source, held, left, ops=float("inf"))
+
+    def runs_rest(self, source: Any, held: list[int], left: int | None, ops: float) -> bool:
+        """Whether all batches are run that are left, for so many ops; held: live bytes before each batch so far."""
+        grown = growth_of(held) or self._known.get(source, 0)
+        if not left or left <= 0 or grown * left < _LEAST_BYTES:
+            return False
+        is_new = source not in self._known
+        self._known[source] = grown
+        if self._ops.take(ops):
+            return True
+        if is_new:
+            self._watch.more_bytes += _COPIES * grown * left
+            self._watch.observer.notes.add(_NOTE.format(grown / 2**20, len(held), left))
+        return False
+
+
+def growth_of(held: list[int]) -> int:
+    """What each of the last two batches left behind.
+
+    What one batch holds while the next comes, its inputs and outputs, is there after the first.
+    """
+    if len(held) < 3:
+        return 0
+    return max(0, min(held[-1] - held[-2], held[-2] - held[-3]))
+
+
+# Batches of a data set that is slow to read, and all of one shape: the last one is given again.
+#
+# What they hold is not known on the pretended GPU, and their order decides nothing.
+
+# Seconds of the processor that reading the data sets of one kind may take until then.
+_SECONDS = 3.0
+# So many of a length have to be alike.
+_ALIKE = 2
+
+
+class Repeated:
+    def __init__(self, seconds: float = _SECONDS) -> None:
+        self._limit = seconds
+        # By kind of data set.
+        self._spent: dict[Any, float] = {}
+        # By data set and number of samples: the shapes of the batches, in their order.
+        self._shapes: dict[Any, list[tuple]] = {}
+        self._kept: dict[Any, Any] = {}
+        # By kind, number of samples, and the shapes of a single one: what another data set gave.
+        self._of_kind: dict[Any, Any] = {}
+
+    def fetch(self, source: Any, index: Any, fetch: Callable[[Any], Any], kind: Any = None) -> Any:
+        """kind: the same for data sets that a program creates again in each epoch."""
+        if not isinstance(index, list):
+            return fetch(index)
+        kind = source if kind is None else kind
+        key = (source, len(index))
+        if key not in self._kept and self._others(kind, len(index)):
+            # One sample says whether it is like them.
+            single = (kind, len(index), ragged.shapes(fetch(index[:1])))
+            if single in self._of_kind:
+                self._kept[key] = self._of_kind[single]
+        if key in self._kept:
+            return copy.deepcopy(self._kept[key])
+        started = seconds()
+        batch = fetch(index)
+        spent = self._spent.get(kind, 0.0) + seconds() - started
+        self._spent[kind] = spent
+        shapes = self._shapes.setdefault(key, [])
+        shapes.append(ragged.shapes(batch))
+        if spent >= self._limit and len(shapes) >= _ALIKE and len(set(shapes)) == 1:
+            # The program may write into the one that it is given.
+            self._kept[key] = copy.deepcopy(batch)
+            single = (kind, len(index), ragged.shapes(fetch(index[:1])))
+            self._of_kind[single] = self._kept[key]
+        return batch
+
+    def _others(self, kind: Any, samples: int) -> bool:
+        return any(of == kind and number == samples for of, number, _ in self._of_kind)
+
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
 # allocator holds may settle later, so that more are run where they are cheap: in so many ops altogether.
@@ -308,7 +428,7 @@ class Passage:
 
     def _is_settled(self, reads: bool) -> bool:
         """Where each real run has an order of its own, any batch may come first: all count."""
-        known = self._order_is_known and not self._watch.observer.drawn
+        known = self._order_is_known and not self._watch.observer.facts.drawn
         return known and self._shared.is_settled(reads, self._source in self._shared.whole)
 
     def _enough(self) -> bool:

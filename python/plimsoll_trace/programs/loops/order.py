@@ -17,8 +17,7 @@ from torch.utils import data
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _DatasetKind
 
-from plimsoll.living import Living
-
+from ...weak_table import WeakTable
 from .reading_ahead import ReadingAhead
 
 # What the worker processes of a loader would fetch, fetched in this process.
@@ -230,7 +229,7 @@ def _set(states: tuple) -> None:
 
 
 # Workers that go on with the next epoch of their loader.
-_WORKING: Living[Workers | None] = Living()
+_WORKING: WeakTable[Workers | None] = WeakTable()
 # People choose seeds below this; one that PyTorch draws is nearly always above.
 _CHOSEN = 1 << 32
 

@@ -27,9 +27,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from plimsoll.living import Living
-
-from .. import forks
+from ...weak_table import WeakTable
+from .. import start
 
 Reads = Callable[[Any], tuple]
 # Seconds of the processor after which reading is worth a process.
@@ -38,7 +37,7 @@ _SECONDS = 0.5
 _PATIENCE, _TIMES = 5.0, 10.0
 _LENGTH = struct.Struct("<Q")
 # Data sets whose batches cannot be passed on.
-_REFUSED: Living[None] = Living()
+_REFUSED: WeakTable[None] = WeakTable()
 _running: dict[int, Callable[[], Any]] = {}
 _elsewhere = 0.0
 
@@ -278,13 +277,13 @@ def _end(pid: int, connection: socket.socket, parent: int) -> None:
     if os.getpid() != parent:
         # In another fork of the program's.
         return
-    forks.end(pid)
+    start.end(pid)
 
 
 def _serve(connection: socket.socket, answer: Callable[[Any], Any], parent: int) -> None:
     """In the fork: never returns."""
     try:
-        forks.belong_to(parent)
+        start.belong_to(parent)
         # The threads that PyTorch computes with did not come along; its own workers do without them, too.
         torch.set_num_threads(1)
         # What the program holds is not looked at, so that its memory stays shared.

@@ -28,8 +28,7 @@ import torch
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import syntax
-from .batch_loops import BatchLoop, Number, Numbered
-from .conditions import Conditions
+from .batch_loops import BatchLoop, Conditions, Number, Numbered
 from .patience import Items, Patience, Running
 
 _MAX_SOURCE_BYTES = 4 * 2**20

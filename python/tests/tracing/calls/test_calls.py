@@ -14,7 +14,7 @@ from tracing.watching import Asked, watched
 from plimsoll_trace.corrections import resized
 from plimsoll_trace.kernels import spectra
 from plimsoll_trace.kernels.spectra import work_area
-from plimsoll_trace.programs.devices.host_ops import is_on_host, is_part
+from plimsoll_trace.programs.devices.pretended import is_on_host, is_part
 
 CALLS = """
 import inspect

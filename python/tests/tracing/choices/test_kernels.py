@@ -11,7 +11,7 @@ from tracing.test_convolutions import problem
 
 from plimsoll_trace.kernels import cudnn
 from plimsoll_trace.kernels.cudnn_library import _Is
-from plimsoll_trace.known import computing
+from plimsoll_trace.known_values import computing
 
 PROGRAM = """
 import torch

@@ -17,7 +17,7 @@ from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
 from plimsoll_trace.gpu import gpu_of
-from plimsoll_trace.standins.attention_kernels import choose
+from plimsoll_trace.standins.attention import choose
 
 
 def chosen(dtype=torch.bfloat16, head=64, masked=False, keys=16, **settings):

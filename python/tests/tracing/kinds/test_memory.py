@@ -23,7 +23,7 @@ from plimsoll_trace.programs.reserved import Reserved
 
 ROUNDS = """
 import random, resource, torch
-from plimsoll_trace.known.freed_memory import keep_freed_memory
+from plimsoll_trace.programs.devices.moves import keep_freed_memory
 
 torch.set_num_threads(1)
 keep_freed_memory()
@@ -48,7 +48,7 @@ print(faults * resource.getpagesize() / size)
 
 GIVEN_BACK = """
 import torch
-from plimsoll_trace.known.freed_memory import give_freed_memory_back, keep_freed_memory
+from plimsoll_trace.programs.devices.moves import give_freed_memory_back, keep_freed_memory
 
 def held():
     with open("/proc/self/statm") as file:

@@ -10,8 +10,8 @@ from tracing.watching import Asked, watched
 from plimsoll_trace.kernels.registry import rule, rule_for
 from plimsoll_trace.kernels.sorting import sort_scratch
 from plimsoll_trace.ledger import TEMPORARY, Ledger
-from plimsoll_trace.programs.drawing.draws import Draws, skip
 from plimsoll_trace.programs.passes.written import steps_of, write_steps
+from plimsoll_trace.programs.random_draws import Draws, skip
 
 # Scores of 16 and of 48 texts, each over 60,000 words.
 SORTED = {

@@ -12,9 +12,8 @@ from tracing.kinds.traced_program import rows_of
 
 from plimsoll_trace.programs.loops import syntax
 from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered
-from plimsoll_trace.programs.loops.growing import Growing, growth_of
+from plimsoll_trace.programs.loops.loaders import Growing, Repeated, growth_of
 from plimsoll_trace.programs.loops.reading_ahead import NotPassedOn, pack, unpack
-from plimsoll_trace.programs.loops.repeated import Repeated
 
 PROGRAM = """
 import torch

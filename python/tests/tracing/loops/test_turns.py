@@ -12,8 +12,7 @@ from tracing.kinds.traced_program import rows_of
 
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs.loops import order
-from plimsoll_trace.programs.loops.ragged import Ragged
-from plimsoll_trace.programs.loops.settling import Settling
+from plimsoll_trace.programs.loops.ragged import Ragged, Settling
 from plimsoll_trace.programs.values import some_are_taken
 from plimsoll_trace.programs.watch import Stages
 

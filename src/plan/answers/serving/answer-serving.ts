@@ -1,16 +1,20 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Gpu } from '../../../estimate/cards/gpu-table.js';
+import type { ReadSource } from '../../../estimate/estimate-work.js';
 import { inThisThread } from '../../../estimate/estimate-work.js';
-import type { ReadSource } from '../../../estimate/model-source.js';
 import { estimateProgram } from '../../../estimate/program-estimate.js';
-import { type CacheType, generateFormula } from '../../../estimate/serving/kv-cache.js';
-import { type ServeRoom, serveEstimate } from '../../../estimate/serving/serve-estimate.js';
+import type { CacheType } from '../../../estimate/serving/kv-cache.js';
+import { generateFormula } from '../../../estimate/serving/kv-cache.js';
+import {
+  longestRequest,
+  type ServeRoom,
+  serveEstimate,
+  writerOf,
+} from '../../../estimate/serving/serve-estimate.js';
 import { pythonProgram } from '../../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
-import type { KnownModel } from '../../../model/model.js';
 import { MiB } from '../../../units/bytes.js';
-import { isKnown } from '../../../units/known.js';
 import { cardOfEstimate, type EstimateDocument } from '../answer-estimate.js';
 import { type AnswerMachine, chosenGpu } from '../machine.js';
 import type { WorkloadRequest } from '../workload-request.js';
@@ -23,8 +27,6 @@ export interface ServingDocument extends EstimateDocument {
 
 /** vLLM's own. */
 const usualUtilization = 0.9;
-/** The assumed length if neither the request nor the model states one. */
-const usualLength = 4096;
 
 /**
  * Answers `plimsoll estimate --mode generate` and `--mode serve`.
@@ -79,7 +81,7 @@ function filled(asked: ServeAsked, { model, config }: ReadSource) {
   const isGguf = model.weights?.format === 'gguf';
   return {
     engine: asked.engine ?? (isGguf ? 'llama.cpp' : 'vllm'),
-    maxModelLen: asked.maxModelLen ?? longest(known),
+    maxModelLen: asked.maxModelLen ?? longestRequest(known),
     utilization: asked.utilization ?? usualUtilization,
     precision,
     cacheType:
@@ -119,31 +121,6 @@ async function generating(
       notes: [`By formula, as it could not be traced: ${error.fact}`, ...found.notes],
     };
   }
-}
-
-/** A model that writes text; of others neither mode tells anything. */
-function writerOf(description: ReadSource['model']['description']): KnownModel {
-  if (description.family === 'unknown') {
-    throw notWriting(`The family "${description.modelType}" is not known here.`);
-  }
-  const { kind } = description;
-  if (kind === 'decoder' || kind === 'encoder-decoder') return description;
-  throw notWriting(`${description.className} does not write text.`);
-}
-
-function longest({ stacks }: KnownModel): number {
-  const [input] = stacks.map((stack) => stack.input);
-  if (input === undefined || input.kind === 'image') return usualLength;
-  return isKnown(input.maxPositions) ? input.maxPositions : usualLength;
-}
-
-function notWriting(fact: string): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'no-formula',
-    fact,
-    next: 'Name a language model of a known family, or trace a program of yours: plimsoll estimate -- python generate.py',
-  });
 }
 
 function noConfig(path: string): Failure {

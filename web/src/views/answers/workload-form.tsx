@@ -308,7 +308,7 @@ function ServingFields(props: {
 }
 
 /** The memory of a workload, and whether the card has it, in the words of `plimsoll estimate`. */
-function EstimateAnswer(props: { estimate: EstimateDocument; infers: boolean }) {
+export function EstimateAnswer(props: { estimate: EstimateDocument; infers: boolean }) {
   const { estimate } = props;
   const { gpu } = estimate;
   // Of a training the plan tells it, with the memory of the whole step.
