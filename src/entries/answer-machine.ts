@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os';
 import { discoverDevices } from '../device/discover.js';
-import { gpusAmong } from '../estimate/cards/gpus.js';
+import { gpusAmong } from '../estimate/cards/gpu-at-hand.js';
 import type { AnswerMachine } from '../plan/answers/machine.js';
 import type { RequestWording } from '../plan/answers/wording.js';
 import {

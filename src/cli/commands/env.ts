@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { loadSettings } from '../../config/load.js';
+import { type FoundGpu } from '../../estimate/cards/gpu-at-hand.js';
 import { assumedContext, type Gpu, knownGpus } from '../../estimate/cards/gpu-table.js';
-import { type FoundGpu, findGpu } from '../../estimate/cards/gpus.js';
+import { findGpu } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
 import { checkEnvironment } from '../../plan/environment/check.js';
 import { dotenvLines, shellLines } from '../../plan/environment/formats.js';

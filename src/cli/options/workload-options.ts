@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { openDevices, type Settings } from '../../config/settings.js';
-import { type GpuHere, gpusAmong } from '../../estimate/cards/gpus.js';
+import { type GpuHere, gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
 import {
   type ModelSize,

@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { callWording } from '../wording.js';
+import { gpuAtHand } from './gpu-at-hand.js';
 import { knownGpus } from './gpu-table.js';
-import { findGpu, gpuAtHand } from './gpus.js';
+import { findGpu } from './gpus.js';
 
 function failureOf(name: string): Failure {
   try {

@@ -1,10 +1,5 @@
-import {
-  type ChosenGpu,
-  type FoundGpu,
-  findGpu,
-  type GpuEntry,
-  gpuAtHand,
-} from '../../estimate/cards/gpus.js';
+import { type ChosenGpu, type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
+import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
 import type { EstimateMachine } from '../../estimate/estimate.js';
 import { checkArguments, madeBy } from '../../units/arguments.js';
 import type { RequestWording } from './wording.js';

@@ -2,7 +2,7 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
-import { gpusAmong } from '../../estimate/cards/gpus.js';
+import { gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
