@@ -266,6 +266,11 @@ class Observer(TorchDispatchMode):
         ident, entry.ident = entry.ident, 0
         return ident
 
+    def moved(self, to: dict[int, int]) -> None:
+        """Says that all that lay in some allocations lies in others now."""
+        for entry in self._live.values():
+            entry.ident = to.get(entry.ident, entry.ident)
+
     def give_back_workspaces(self) -> None:
         """Those that cuBLAS keeps between its calls; the next call asks for one again."""
         for ident in self.workspaces.values():

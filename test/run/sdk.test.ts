@@ -1,8 +1,10 @@
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/types.js';
 import { useCommand } from '../cli/command.js';
+import { useHome } from '../cli/served.js';
+import { canLimitByCgroup, runIds, until } from './running.js';
 
 const command = useCommand();
 
@@ -108,6 +110,98 @@ describe('a program that speaks to its supervisor', () => {
     expect(first?.rungs.at(-1)?.rung).toBe('restart-from-checkpoint');
     expect([second?.exitCode, more.length]).toEqual([0, 0]);
     expect(await attemptsAfter('0')).toHaveLength(1);
+  });
+
+  it('is a plain loop, started again with spilling and with its batch as it was', async () => {
+    writeFileSync(
+      join(command.folder(), 'plain.mjs'),
+      `import { createConnection } from 'node:net';
+       const { PLIMSOLL_SPILL: mode, PLIMSOLL_SPILL_HEADROOM_BYTES: room, PLIMSOLL_BRIDGE } = process.env;
+       const line = createConnection(PLIMSOLL_BRIDGE);
+       const say = (message) => line.write(JSON.stringify(message) + '\\n');
+       say({ type: 'hello', rank: 0, world: 1, torch: '2.11', hooks: [], device: 'cuda:0', spill: true });
+       if (mode === 'always' && room === '4096') {
+         say({ type: 'spill', bytesOut: 100, bytesBack: 90, recomputedSeconds: 1.5, stallSeconds: 0.25, active: true, aside: null });
+         say({ type: 'bye' });
+         line.end();
+       } else {
+         say({ type: 'oom', id: 1, kind: 'cuda', message: mode, askedBytes: 4096, microbatch: 1, batch: 1 });
+         line.once('data', () => process.exit(1));
+       }`,
+    );
+    const plain = ['--', process.execPath, 'plain.mjs', '16'];
+    const { report: found } = await report(['--report', 'run.html', ...plain]);
+    const [first, second] = found.attempts;
+    expect(first?.outOfMemory?.message).toBe('auto');
+    expect(first?.rungs.at(-1)).toMatchObject({
+      rung: 'spill',
+      why: expect.stringContaining('4.0 KiB'),
+    });
+    expect(second?.spill).toEqual({
+      bytesOut: 100,
+      bytesBack: 90,
+      recomputedSeconds: 1.5,
+      stallSeconds: 0.25,
+    });
+    expect([second?.command.at(-1), found.outcome]).toEqual(['16', 'succeeded']);
+    const page = readFileSync(join(command.folder(), 'run.html'), 'utf8');
+    expect(page).toContain('Memory gave way');
+    // Without leave to spill there is nothing that it could be told.
+    const { report: without } = await report(['--spill', 'off', ...plain]);
+    expect(without).toMatchObject({
+      outcome: 'failed',
+      attempts: [{ rungs: [{ rung: 'give-back-cache' }] }],
+    });
+    expect(without.attempts[0]?.outOfMemory?.message).toBe('off');
+  });
+
+  it('keeps to a limit that is moved while it runs, or says that it cannot', async () => {
+    const home = useHome(command);
+    const script = join(command.folder(), 'gives.mjs');
+    // It needs 1 GiB, and ends when its line does.
+    writeFileSync(
+      script,
+      `import { createConnection } from 'node:net';
+       import { createInterface } from 'node:readline';
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       const say = (message) => line.write(JSON.stringify(message) + '\\n');
+       say({ type: 'hello', rank: 0, world: 1, torch: '2.11', hooks: [], device: 'cuda:0', spill: true });
+       for await (const text of createInterface({ input: line })) {
+         const { type, bytes, order } = JSON.parse(text);
+         if (type === 'limit') say({ type: 'limit-set', bytes: Math.max(bytes, 2 ** 30), allocatedBytes: 2 ** 30, order });
+       }`,
+    );
+    const program = ['--', process.execPath, script];
+    await home.serve(['--simulate', 'steady']);
+    await home.run(['submit', '--memory', '6GiB', ...program]);
+    const job = async () => await home.json(['jobs', '1']);
+    await until(async () => ((await job())['currentAttempt'] === null ? undefined : true));
+    const lower = await home.run(['limit', '1', '4GiB']);
+    expect(lower).toMatchObject({ exitCode: 0 });
+    expect(lower.stdout).toMatch(/^Job 1 .* keeps to 4\.0 GiB from now on\.\n$/);
+    expect(await job()).toMatchObject({ reservation: { bytes: 4 * 2 ** 30 } });
+    const least = await home.run(['limit', '1', '100MiB']);
+    expect([least.exitCode, least.stdout]).toEqual([1, expect.stringContaining('With less it')]);
+    const higher = await home.json(['limit', '1', '5GiB']);
+    expect(higher).toMatchObject({ limit: { state: 'set' }, reservation: { bytes: 5 * 2 ** 30 } });
+    expect((await home.run(['limit', '1', '5000GiB'])).stderr).toContain('no-room');
+    expect((await home.run(['limit', '7', '5GiB'])).exitCode).toBe(2);
+    await home.run(['cancel', '1']);
+  });
+
+  it('is a run of "plimsoll run" whose limit is moved by its name', async () => {
+    const home = useHome(command);
+    const running = home.run(['run', '--memory', '64MiB', '--device', 'host', '--', 'sleep', '3']);
+    const id = await until(() => runIds(home.path)[0]);
+    const moved = await home.json(['limit', id, '128MiB']);
+    expect(moved).toMatchObject({ run: id, askedBytes: 2 ** 27 });
+    // The kernel moves a cgroup; an address space stays as it is, and says so.
+    expect([moved['state'], moved['limitBytes']]).toEqual(
+      canLimitByCgroup() ? ['set', 2 ** 27] : ['kept', 2 ** 26],
+    );
+    await running;
+    const over = await home.run(['limit', id, '64MiB']);
+    expect([over.exitCode, over.stderr]).toEqual([2, expect.stringContaining('run-has-ended')]);
   });
 
   it('has the snapshot that it left explained', async () => {

@@ -247,18 +247,18 @@ describe('the format of a trace', () => {
   it('names the categories, kernels and facts that this side reads', () => {
     expect(Object.keys(format.categories)).toEqual([...traceCategories]);
     expect(Object.keys(format.kernels)).toEqual(['kernel', ...launchAddresses.keys()]);
-    const read: Record<string, string> = {};
+    const found: Record<string, string> = {};
     readFacts(
-      (name) => Object.assign(read, { [name]: 'flag' }) === read,
-      (name) => Object.keys(Object.assign(read, { [name]: 'bytes' })).length,
+      (name) => Object.assign(found, { [name]: 'flag' }) === found,
+      (name) => Object.keys(Object.assign(found, { [name]: 'bytes' })).length,
     );
     expect(Object.entries(format.facts).map(([name, { type }]) => [name, type])).toEqual(
-      Object.entries(read),
+      Object.entries(found),
     );
   });
 
   it('has an event of each kind that this side reads, with fields of their types', async () => {
-    expect(Object.keys(format.events).toSorted()).toEqual([...'acfkmorsw']);
+    expect(Object.keys(format.events).toSorted()).toEqual('acfkmorsw'.split(''));
     for (const [kind, { fields, optional = [] }] of Object.entries(format.events)) {
       const types = [...fields, ...optional].map(([, type]) => type);
       for (const given of new Set([types, fields.map(([, type]) => type)])) {

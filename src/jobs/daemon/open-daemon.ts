@@ -38,7 +38,7 @@ import type {
   Submitter,
   WorkersStatus,
 } from './types.js';
-import { attemptNow, jobSummary, jobView, requestOf } from './views/job-views.js';
+import { attemptNow, jobSummary, jobView, limitView, requestOf } from './views/job-views.js';
 import { Publisher } from './views/publisher.js';
 
 /** The processes of a host cost most of what watching costs; jobs are looked at more often. */
@@ -284,6 +284,12 @@ class JobDaemon implements Daemon {
     return await Promise.resolve(this.job(id));
   }
 
+  async limit(id: string, bytes: number): Promise<JobView> {
+    this.#requireOpen();
+    this.#scheduler.limit(id, bytes);
+    return await Promise.resolve(this.job(id));
+  }
+
   job(id: string): JobView {
     return this.#view(this.#scheduler.requireJob(id));
   }
@@ -422,7 +428,11 @@ class JobDaemon implements Daemon {
     const live = this.#scheduler.runner.running.get(id);
     const { folder } = this.#options;
     const logBytes = this.#files.logBytes(id);
-    const facts = live && { usedBytes: live.usedBytes, currentAttempt: attemptNow(live) };
+    const facts = live && {
+      usedBytes: live.usedBytes,
+      currentAttempt: attemptNow(live),
+      limit: limitView(live.limit),
+    };
     return jobView(stored, this.#waitingOf(stored.job), facts, { logBytes, folder });
   }
 
@@ -485,7 +495,8 @@ class JobDaemon implements Daemon {
     });
     const job = ownedJob(made, { name: stored.job.owner, account }, quotaOf);
     const { need, alone, refused, deadlineMs } = this.#waitingFromNow(job, nowMs);
-    return { need, alone, refused, deadlineMs, evidence: made.details.evidence };
+    const { evidence, elastic } = made.details;
+    return { need, alone, refused, deadlineMs, evidence, leastBytes: elastic?.foundBytes };
   }
 
   /** Starts the waiting time when the job enters the queue; its estimate may have taken longer. */

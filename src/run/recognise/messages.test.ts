@@ -47,6 +47,6 @@ describe('what libraries say when memory is short', () => {
     expect(wasShort(900, 1000)).toBe(true);
     expect(wasShort(899, 1000)).toBe(false);
     expect(wasShort('unknown', 1000)).toBe(false);
-    expect(wasShort(900, undefined)).toBe(false);
+    expect(wasShort(900, 'unknown')).toBe(false);
   });
 });

@@ -9,6 +9,7 @@ export type Permission = 'read' | 'work';
 /** Actions on one job. */
 type JobAction =
   | 'cancel it'
+  | 'change its limit'
   | 'read its log'
   | 'read its request'
   | 'read its report'
