@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
         if place is not None:
             return live.hand_over(place, arguments)
         if options.scratch is not None:
-            # Whose folder it is, that one waits for the trace.
+            # The process that owns the folder waits for this trace.
             end_with_parent()
         if not alone:
             return run(options)
@@ -181,7 +181,7 @@ def run(options: Namespace, alone: bool = False) -> int:
 
 
 def _folder_of_output(options: Namespace) -> int | None:
-    """What a trace says of a program is no file of the program; the scratch folder is there for both."""
+    """The folder of the output, opened before the program runs: the output is no file of the program."""
     if options.program is None or options.scratch is not None or options.output == "-":
         return None
     try:

@@ -1,7 +1,7 @@
 """Sees every op that PyTorch runs on the meta device and records what CUDA would ask for.
 
 A storage is one allocation; its weak reference dying is its free. What a CUDA kernel takes
-besides its outputs comes from the rules in `plimsoll.kernels`.
+besides its outputs comes from the rules in `plimsoll_trace.kernels`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Objects by their number, while they live: the number of one that is gone is soon another's."""
+"""A table of values by object, which neither holds the objects nor compares them.
+
+An entry ends with its object: Python soon gives the number (`id`) of an object that is gone to another one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ _Value = TypeVar("_Value")
 
 
 class WeakTable(Generic[_Value]):
-    """Something that is known of objects which are not to be held, and not to be compared, as tensors."""
+    """Values by object, for objects such as tensors, whose `==` is no comparison."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Any, _Value]] = {}

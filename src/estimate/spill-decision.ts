@@ -4,7 +4,7 @@
  */
 
 /** The rest is lost between blocks of the allocator. */
-const usableShare = 0.96;
+const usableShare = 0.94;
 /** Of a step; its backward takes the other two thirds. */
 const forwardShare = 1 / 3;
 /** A copy that takes longer than this share of the time beside it is waited for. */
@@ -189,16 +189,18 @@ function workingBytes(blocks: readonly SpillBlock[], chosen: readonly SpillBlock
   return most;
 }
 
-/** The limit with all blocks computed again, and all else spilled as far as the host has room. */
+/** The smaller of two: all spilled, or all blocks computed again and the rest spilled, as far as the host has room. */
 function leastSpillLimit(measured: MeasuredStep): number {
   const { blocks, fixedBytes, optimizerBytes, hostBytes, otherBytes } = measured;
   const largest = blocks.reduce((most, { bytes }) => Math.max(most, bytes), 0);
+  const saved = bytesOf(blocks) + otherBytes;
   const temporary = measured.temporaryBytes - measured.lossBytes;
   const needs = [0, optimizerBytes]
     .filter((moved) => moved <= hostBytes)
     .map((moved) => {
-      const kept = Math.max(0, otherBytes - (hostBytes - moved));
-      return fixedBytes - moved + temporary + largest + kept;
+      const room = hostBytes - moved;
+      const kept = Math.min(Math.max(0, saved - room), largest + Math.max(0, otherBytes - room));
+      return fixedBytes - moved + temporary + kept;
     });
   return Math.ceil(Math.max(fixedBytes, Math.min(...needs)) / usableShare);
 }

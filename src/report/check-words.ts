@@ -26,7 +26,7 @@ export function isOverBudget({ after, budgetBytes }: CheckRow): boolean {
 export const commentMark = '<!-- plimsoll check -->';
 
 /** Modules that are worth a line. */
-const mostModules = 8;
+const maxModules = 8;
 
 /**
  * The comment of a pull request: the peak before and after, by part, and the modules that grew.
@@ -169,7 +169,7 @@ function grownModules({ before, after }: CheckRow) {
     .map(([name, bytes]) => ({ name, more: bytes - (earlier.get(name) ?? 0) }))
     .filter(({ more }) => more > 0)
     .toSorted((a, b) => b.more - a.more)
-    .slice(0, mostModules);
+    .slice(0, maxModules);
 }
 
 function bytesByModule({ breakdown }: Estimate): ReadonlyMap<string, number> {

@@ -7,11 +7,12 @@ import tempfile
 import unittest
 
 import torch
-import warm
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
-from orders import PACKAGE
+import warm
+from warm import PACKAGE
+
 from plimsoll_trace.facts import Facts
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs import graph_order

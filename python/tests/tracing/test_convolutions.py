@@ -9,8 +9,8 @@ from unittest import mock
 
 import torch
 
-from tracing import PACKAGE
 from tracing.watching import Asked, watched
+from warm import PACKAGE
 
 from plimsoll_trace.gpu import H200, cudnn_properties, gpu_of
 from plimsoll_trace.kernels import cudnn, fourier, split_k, unranked

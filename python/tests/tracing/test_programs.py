@@ -8,8 +8,7 @@ import tempfile
 import unittest
 
 import warm
-
-from tracing import PACKAGE
+from warm import PACKAGE
 
 TRAINING = """
 import sys, torch

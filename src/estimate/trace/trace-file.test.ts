@@ -107,7 +107,7 @@ describe('readTrace', () => {
     ['a free of nothing', [header, '["f",3]'], '3 is not allocated'],
     ['strings out of order', [header, '["s",1,"x"]'], 'in their order'],
     ['a missing string', [header, '["a",1,8,0,0,"w"]'], 'string that was not given'],
-    ['a bad size', [header, '["s",0,""]', '["a",1,-8,0,0,"w"]'], 'not a whole one'],
+    ['a bad size', [header, '["s",0,""]', '["a",1,-8,0,0,"w"]'], 'not a whole number'],
     ['an unknown category', [header, '["s",0,""]', '["a",1,8,0,0,"?"]'], 'category is unknown'],
     ['a line without end', [header, `["m","${'x'.repeat(2 ** 20)}"]`], 'Line 2 .*too long'],
   ])('refuses %s', async (_, lines, message) => {

@@ -294,7 +294,7 @@ class TraceReader {
   /** Scratch memory of a convolution, given back at once, whose kernel is not sure. */
   #scratch([, size, other, chance, choice]: readonly unknown[]): void {
     if (!(typeof chance === 'number' && chance >= 0 && chance <= 1)) {
-      this.#refuse('its chance is none');
+      this.#refuse('its chance is not a number from 0 to 1');
     }
     const at = this.#builder.length;
     const otherBytes = this.#count(other);
@@ -350,11 +350,11 @@ class TraceReader {
 
   #count(value: unknown): number {
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-    return this.#refuse('a number in it is not a whole one');
+    return this.#refuse('a field is not a whole number');
   }
 
   #text(value: unknown): string {
-    return typeof value === 'string' ? value : this.#refuse('a text in it is none');
+    return typeof value === 'string' ? value : this.#refuse('a field is not a text');
   }
 }
 

@@ -4,7 +4,7 @@ import { root } from '../../../test/support/project-files.js';
 import { concludeOutOfMemory, wasShort } from '../attempt.js';
 import { createScanner } from './scanner.js';
 
-/** The same file is read by python/tests/sdk/test_out_of_memory.py. */
+/** The same file is read by python/tests/sdk/test_common_rules.py. */
 interface Message {
   readonly from: string;
   readonly type: string;

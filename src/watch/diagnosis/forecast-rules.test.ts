@@ -5,7 +5,7 @@ import { isKnown } from '../../units/known.js';
 import type { Forecast, MemoryPoint } from '../types.js';
 import { createForecaster } from './forecast.js';
 
-/** The same file is read by python/tests/sdk/test_forecast.py: both must answer alike. */
+/** The same file is read by python/tests/sdk/test_common_rules.py: both must answer alike. */
 const path = new URL('../../../test/fixtures/forecast-rules.json', import.meta.url);
 const rules: Rules = JSON.parse(readFileSync(path, 'utf8'));
 

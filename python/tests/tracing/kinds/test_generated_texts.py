@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import torch
 import transformers
 
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import watched
+from tracing.watching import rows_of, watched
 
 from plimsoll_trace import small_values
 from plimsoll_trace.programs.observer import NOTE, Texts

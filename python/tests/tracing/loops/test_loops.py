@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
-import warm
 
-from tracing import PACKAGE
+import warm
+from warm import PACKAGE
 
 from plimsoll_trace import ledger as ledgers
 from plimsoll_trace.observer import Observer

@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs.loops import order
