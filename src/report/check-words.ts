@@ -23,7 +23,7 @@ export function isOverBudget({ after, budgetBytes }: CheckRow): boolean {
 }
 
 /** Finds the comment again, so that a later run replaces it. */
-export const commentMark = '<!-- plimsoll check -->';
+const commentMark = '<!-- plimsoll check -->';
 
 /** Modules that are worth a line. */
 const maxModules = 8;
@@ -149,11 +149,13 @@ function beforeBytes({ before }: CheckRow): number | undefined {
   return before === 'unknown' ? undefined : before.peak.deviceBytes;
 }
 
+function of(breakdown: Estimate['breakdown'], wanted: string): number {
+  return breakdown.find(({ part }) => part === wanted)?.bytes ?? 0;
+}
+
 function partChanges({ before, after }: CheckRow) {
   const earlier = before === 'unknown' ? [] : before.breakdown;
   const parts = new Set([...after.breakdown, ...earlier].map(({ part }) => part));
-  const of = (from: Estimate['breakdown'], wanted: string) =>
-    from.find(({ part }) => part === wanted)?.bytes ?? 0;
   return [...parts].map((part) => ({
     part,
     before: of(earlier, part),

@@ -73,7 +73,9 @@ describe('plimsoll completion', () => {
           [
             '-c',
             `source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _plimsoll; echo "\${COMPREPLY[@]}"`,
-            ...[path, 'plimsoll', ...words],
+            path,
+            'plimsoll',
+            ...words,
           ],
           { encoding: 'utf8' },
         ).trim();

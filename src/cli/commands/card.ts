@@ -47,7 +47,8 @@ const usualCards = ['t4', '4090', 'l40s', 'a100-80gb', 'h200'];
 
 /** A table for the README of a model: the memory of each method, and the cards that have it. */
 export const cardCommand: CommandModule = {
-  define(command, { io, action }) {
+  define(command, context) {
+    const { io } = context;
     command
       .argument('<model>', 'a name, a config.json, a folder')
       .option('--batch <n>', 'samples in a batch', countArgument('--batch'), 1)
@@ -63,7 +64,7 @@ Examples:
   plimsoll card llama-3-8b
   plimsoll card qwen2.5-7b --seq 4096 --gpus 4090 h100 >> README.md`,
       )
-      .action(action((model: string, given: CardArguments) => card(model, given, io)));
+      .action(context.action((model: string, given: CardArguments) => card(model, given, io)));
   },
 };
 

@@ -103,19 +103,18 @@ async function check(
     const found = after[at];
     if (found === undefined || found instanceof Failure) throw found ?? new Error('no estimate');
     const earlier = before?.[at];
-    return {
+    const compared = {
       name: program.name,
-      ...(limit !== undefined && { budgetBytes: parseBytes(limit) }),
       after: found,
-      before: earlier === undefined || earlier instanceof Failure ? 'unknown' : earlier,
+      before: earlier === undefined || earlier instanceof Failure ? ('unknown' as const) : earlier,
     };
+    return limit === undefined ? compared : { budgetBytes: parseBytes(limit), ...compared };
   });
-  const compared = { rows, base, file };
-  if (markdown) markdown.write(checkMarkdown(compared));
-  if (sarif)
-    sarif.write(`${JSON.stringify(checkSarif(compared, context.version), undefined, 2)}\n`);
+  const all = { rows, base, file };
+  if (markdown) markdown.write(checkMarkdown(all));
+  if (sarif) sarif.write(`${JSON.stringify(checkSarif(all, context.version), undefined, 2)}\n`);
   if (given.json) printJson(io, { base: base ?? 'unknown', programs: rows.map(documentOf) });
-  else io.stdout.write(checkText(compared));
+  else io.stdout.write(checkText(all));
   return rows.some(isOverBudget) ? 1 : 0;
 }
 

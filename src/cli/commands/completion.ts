@@ -13,7 +13,8 @@ export type WholeProgram = () => Promise<Command>;
 /** A script that lets a shell complete commands, options, and names of models and cards. */
 export function completionCommand(whole: WholeProgram): CommandModule {
   return {
-    define(command, { io, action }) {
+    define(command, context) {
+      const { io } = context;
       command
         .argument('<shell>', shells.join(', '), oneOfArgument('The shell', shells))
         .option('--json', 'print the words as one JSON document on stdout')
@@ -26,7 +27,7 @@ Examples:
   plimsoll completion fish > ~/.config/fish/completions/plimsoll.fish`,
         )
         .action(
-          action(async (shell: Shell, given: { readonly json?: boolean }) => {
+          context.action(async (shell: Shell, given: { readonly json?: boolean }) => {
             const words = wordsOf(await whole());
             if (given.json) printJson(io, { ...words });
             else io.stdout.write(scripts[shell](words));
@@ -69,11 +70,13 @@ function wordsOf(program: Command): CompletionWords {
   };
 }
 
+/** The option that takes a card. */
+const cardOption = 'gpu';
 /** Commands whose words are models. */
 const takeModels = ['estimate', 'plan', 'card'];
 
 const scripts: Readonly<Record<Shell, (words: CompletionWords) => string>> = {
-  bash: ({ commands, models, gpus }) => `# Completion of plimsoll for bash.
+  bash: ({ commands, models, gpus }) => `# Made by the command completion, for bash.
 _plimsoll() {
   local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} word
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -83,7 +86,7 @@ _plimsoll() {
     COMPREPLY=($(compgen -W "${commands.map(({ name }) => name).join(' ')}" -- "$current"))
     return
   fi
-  if [[ $before == --gpu ]]; then
+  if [[ $before == --${cardOption} ]]; then
     COMPREPLY=($(compgen -W "${gpus.join(' ')}" -- "$current"))
     return
   fi
@@ -101,7 +104,7 @@ ${commands.map(({ name, options }) => `    ${name}) COMPREPLY=($(compgen -W "${o
 complete -o filenames -F _plimsoll plimsoll
 `,
   zsh: ({ commands, models, gpus }) => `#compdef plimsoll
-# Completion of plimsoll for zsh.
+# Made by the command completion, for zsh.
 _plimsoll() {
   if ((CURRENT == 2)); then
     local -a commands=(
@@ -110,7 +113,7 @@ ${commands.map(({ name, summary }) => `      ${quoted(`${name}:${summary.replace
     _describe command commands
     return
   fi
-  if [[ \${words[CURRENT-1]} == --gpu ]]; then compadd -- ${gpus.join(' ')}; return; fi
+  if [[ \${words[CURRENT-1]} == --${cardOption} ]]; then compadd -- ${gpus.join(' ')}; return; fi
   if [[ \${words[CURRENT]} == -* ]]; then
     case \${words[2]} in
 ${commands.map(({ name, options }) => `      ${name}) compadd -- ${options.map(({ flag }) => flag).join(' ')} ;;`).join('\n')}
@@ -124,13 +127,13 @@ ${commands.map(({ name, options }) => `      ${name}) compadd -- ${options.map((
 }
 compdef _plimsoll plimsoll
 `,
-  fish: ({ commands, models, gpus }) => `# Completion of plimsoll for fish.
+  fish: ({ commands, models, gpus }) => `# Made by the command completion, for fish.
 complete -c plimsoll -n __fish_use_subcommand -f
 ${commands
   .flatMap(({ name, summary, options }) => [
     `complete -c plimsoll -n __fish_use_subcommand -a ${name} -d ${quoted(summary)}`,
     ...options.map(({ flag, takesValue }) => {
-      const values = flag === '--gpu' ? ` -f -a ${quoted(gpus.join(' '))}` : '';
+      const values = flag === `--${cardOption}` ? ` -f -a ${quoted(gpus.join(' '))}` : '';
       return `complete -c plimsoll -n '__fish_seen_subcommand_from ${name}' -l ${flag.slice(2)}${takesValue ? ' -r' : ''}${values}`;
     }),
   ])

@@ -13,7 +13,8 @@ interface ListArguments {
 
 /** The models that `estimate` and `plan` know by name. */
 export const modelsCommand: CommandModule = {
-  define(command, { io, action }) {
+  define(command, context) {
+    const { io } = context;
     command
       .argument('[words...]', 'only names that have all of these words')
       .option('--json', 'print one JSON document on stdout')
@@ -28,7 +29,11 @@ Examples:
   plimsoll models llama 8b
   plimsoll models --json | jq -r '.models[].name'`,
       )
-      .action(action((words: readonly string[], given: ListArguments) => models(words, given, io)));
+      .action(
+        context.action((words: readonly string[], given: ListArguments) =>
+          models(words, given, io),
+        ),
+      );
   },
 };
 
@@ -54,7 +59,8 @@ async function models(words: readonly string[], given: ListArguments, io: CliIo)
 
 /** The cards that `--gpu` takes, with those of the configuration. */
 export const gpusCommand: CommandModule = {
-  define(command, { io, action }) {
+  define(command, context) {
+    const { io } = context;
     command
       .argument('[words...]', 'only cards that have all of these words')
       .option('--config <file>', 'configuration file (plimsoll.config.json)')
@@ -69,7 +75,9 @@ Examples:
   plimsoll gpus rtx 40
   plimsoll gpus --json | jq '.gpus[].capacityBytes'`,
       )
-      .action(action((words: readonly string[], given: ListArguments) => gpus(words, given, io)));
+      .action(
+        context.action((words: readonly string[], given: ListArguments) => gpus(words, given, io)),
+      );
   },
 };
 

@@ -179,14 +179,32 @@ export const submitCommand: CommandModule = {
 /** The options that most people need stand first in the help. */
 const optionGroups = {
   'Options used most:': [
-    ...['--memory', '--model', '--priority', '--gpus', '--timeout', '--name', '--cwd', '--env'],
-    ...['--follow', '--wait', '--batch', '--json'],
+    '--memory',
+    '--model',
+    '--priority',
+    '--gpus',
+    '--timeout',
+    '--name',
+    '--cwd',
+    '--env',
+    '--follow',
+    '--wait',
+    '--batch',
+    '--json',
   ],
   'Clusters:': [
-    ...['--engine', '--dry-run', '--attempts', '--container-image', '--gpu-sharing'],
-    ...['--host-memory', '--cpus', '--supervisor', '--address', '--namespace'],
+    '--engine',
+    '--dry-run',
+    '--attempts',
+    '--container-image',
+    '--gpu-sharing',
+    '--host-memory',
+    '--cpus',
+    '--supervisor',
+    '--address',
+    '--namespace',
   ],
-  'Server:': ['--server', '--token-file', '--ca'],
+  'Server:': ['--server', '--socket'],
 };
 
 const help = `

@@ -19,8 +19,10 @@ _LEAST_OPS = 20_000
 _LEAST_TURNS = 3
 # One more where turns were copied: of three turns after the first one it is known by how much they grow.
 _LEAST_TURNS_TO_COPY = 4
-# Copied turns of a loop come to so many events at most.
+# Turns of a loop that come to more events than this are not copied.
 _MAX_COPIED_EVENTS = 1_000_000
+# So many are written, evenly spread, and always the last two: each makes the allocator hold more.
+_MAX_COPIES = 120
 
 _NOTE_ON_COPIES = (
     "The turns of a loop ({}) ask for more each time, by the same sizes; after {:,} of them the requests of the next "
@@ -113,11 +115,14 @@ class _Copies:
         steps, by, held = grows
         if not steps or len(steps) * turns > _MAX_COPIED_EVENTS:
             return False
-        begun, ledger = held, self._observer.ledger
-        for _ in range(turns):
+        begun, ledger, last = held, self._observer.ledger, steps
+        copies = min(turns, _MAX_COPIES)
+        spread = {turns * copy // copies for copy in range(1, copies + 1)}
+        # The last one gives back what the one before it holds.
+        for ahead in sorted(spread | {max(1, turns - 1)}):
             steps = [
-                (step[0], step[1] + more, *step[2:]) if more else step
-                for step, more in zip(steps, by)
+                (step[0], step[1] + ahead * more, *step[2:]) if more else step
+                for step, more in zip(last, by)
             ]
             held = write_steps(ledger, steps, held)
         self._observer.moved({ident: held[slot] for slot, ident in begun.items()})

@@ -33,6 +33,18 @@ from plimsoll_trace.programs.compiling.lowering_fork import Coming
 from plimsoll_trace.programs.compiling.parts import Parts
 from plimsoll_trace.programs.compiling.skipped_work import needed, possible_patterns, skipping_work
 
+# The sums over rows and columns of a gradient are made in parts, whose number is tried.
+TUNED = """
+import torch
+from torch import nn
+from torch._inductor import config
+
+config.coordinate_descent_tuning = True
+model = torch.compile(nn.Sequential(nn.LayerNorm(768), nn.Linear(768, 8)).cuda())
+given = torch.ones(16384, 768, device="cuda", requires_grad=True)
+model(given).sum().backward()
+"""
+
 CONVOLUTIONS = """
 import torch
 from torch import nn
@@ -130,6 +142,10 @@ class CompiledGraphs(unittest.TestCase):
     def test_kernels_that_change_their_arguments_are_tried_on_copies(self):
         asked = allocations(rows_of(self, IN_PLACE), PRODUCT)
         self.assertEqual(len([name for name in asked if name.startswith("triton_")]), 4)
+
+    def test_numbers_that_are_found_by_trying_on_a_card_keep_their_first_guess(self):
+        rows = rows_of(self, TUNED)
+        self.assertIn("torch.compile was followed", " ".join(rows[-1]["notes"]))
 
     def test_products_of_odd_sizes_are_tried_with_padding_once_and_stay_as_they_are(self):
         rows = rows_of(self, UNALIGNED)
