@@ -8,7 +8,7 @@
 import { parseArgs } from 'node:util';
 import zlib from 'node:zlib';
 import { Tier } from '../dist/buffers/buffer-store.js';
-import { joinPlanes, packPart, splitPlanes, unpackPart } from '../dist/buffers/format/pack.js';
+import { joinPlanes, packPart, splitPlanes, unpackPart } from '../dist/buffers/record.js';
 import { cacheItems, observations, patterns } from './buffers/patterns.mjs';
 import { median } from './statistics.mjs';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { blockSizeFor } from '../dist/estimate/allocator/sizes.js';
+import { blockSizeFor } from '../dist/estimate/allocator/settings.js';
 import { caseFolders, caseNamed, readCases } from './accuracy/cases.mjs';
 import { percent } from './accuracy/figures.mjs';
 import { inParallel } from './accuracy/parallel.mjs';

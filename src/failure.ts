@@ -1,4 +1,4 @@
-/** What kind of trouble it is; one place maps it to an exit code, and later to an HTTP status. */
+/** The kind of error; one place maps it to an exit code and an HTTP status. */
 export type FailureKind = 'input' | 'missing' | 'job' | 'interrupted';
 
 const exitCodes: Record<FailureKind, number> = { input: 2, missing: 3, job: 4, interrupted: 130 };

@@ -51,7 +51,7 @@ const typed = [
   'correctEstimate expectedSeconds measuredRun degradedBy changeableSettingsOf explainWaiting loadLineOf workloadKey',
   'readJobVariables environmentForJobs reasonWords needReasonWords waitingReasonWords',
 ].flatMap((line) => line.split(' '));
-/** What suits a function; each of its arguments is then replaced by one of no use. */
+/** Valid arguments of each function; the test replaces them one by one by invalid ones. */
 const suiting: Readonly<Record<string, readonly unknown[]>> = {
   adaptiveBatches: [[1], { batchSize: 1 }],
   deviceMemoryPercent: [{}],

@@ -19,6 +19,33 @@ const table = listed.stdout
 const names = table.map(([name = '']) => name);
 
 describe('npm run bench', () => {
+  it('takes from dist only names that src exports', () => {
+    const taken = projectFiles()
+      .filter((path) => /^(bench|scripts|examples)\/.*\.mjs$/.test(path))
+      .flatMap((path) =>
+        [
+          ...readFileSync(root + path, 'utf8').matchAll(
+            /\{([^{}]*)\}\s*(?:from|= await import\()\s*'(?:\.\.\/)+dist\/([\w/-]+)\.js'/g,
+          ),
+        ].map(([, names = '', file = '']) => ({ path, names, file: `src/${file}.ts` })),
+      );
+    expect(taken.length).toBeGreaterThan(40);
+    const missing = taken.flatMap(({ path, names, file }) => {
+      const source = existsSync(root + file) ? readFileSync(root + file, 'utf8') : '';
+      return names
+        .split(',')
+        .map((name) => name.trim().split(/\W/)[0] ?? '')
+        .filter((name) => name !== '')
+        .filter(
+          (name) =>
+            !new RegExp(`^export [^=({]*\\b${name}\\b|^  (type )?${name},?$`, 'm').test(source),
+        )
+        .filter((name) => !new RegExp(`^export (type )?\\{[^}]*\\b${name}\\b`, 'm').test(source))
+        .map((name) => `${path}: ${name} of ${file}`);
+    });
+    expect(missing).toEqual([]);
+  });
+
   it('lists each benchmark once, with a file that is there and one line', () => {
     expect(listed).toMatchObject({ status: 0, stderr: '' });
     expect(names.length).toBeGreaterThan(40);

@@ -103,7 +103,7 @@ describe('the house', () => {
     expect(built).toEqual([]);
   });
 
-  it('names files of one kind alike: types.ts, x-for-tests.ts', () => {
+  it('names files of one kind alike: a contract after what it describes, x-for-tests.ts', () => {
     const others = [...sources.keys()].filter((path) => /\/contract\.ts$|\.fake\.ts$/.test(path));
     expect(others).toEqual([]);
   });
@@ -199,7 +199,7 @@ const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
   [
     'the smaller microbatch after a failure',
     /^(?:export function smallerMicrobatch|def smaller)\b/m,
-    ['python/plimsoll/recovery/rules/sizes.py', 'src/batches/sizes/smaller-microbatch.ts'],
+    ['python/plimsoll/recovery/rules/sizes.py', 'src/batches/sizes.ts'],
   ],
   [
     'which Node runs the command',

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Device } from '../device/device.js';
 import { hostProvider } from '../device/host/provider.js';
-import type { Device } from '../device/types.js';
 import { Failure } from '../failure.js';
 import { readOwnDocument } from '../files/own-file.js';
 import {
@@ -32,7 +32,7 @@ export interface AdaptiveBatchesOptions {
   readonly memoryPercent?: MemoryProbe;
   /** The memory is looked at no more often than this, in seconds (0.1). */
   readonly checkSeconds?: number;
-  /** Where the position is kept, so that a new process goes on where this one ended. */
+  /** The file that keeps the position, so that a new process goes on after the last one ended. */
   readonly positionFile?: string;
   /** The first sample, when the position is kept elsewhere. */
   readonly startAt?: number;
@@ -223,8 +223,8 @@ export async function hostMemoryPercent(): Promise<MemoryProbe> {
 }
 
 /**
- * Where samples come from: a list; anything that can be iterated; or a function that begins at a
- * position, so that a long way need not be walked again after a crash.
+ * The source of samples: a list; an iterable; or a function that starts at a position, so that a
+ * crash does not repeat a long way.
  */
 export type SampleSource<S> =
   | readonly S[]
@@ -374,7 +374,7 @@ export interface Position {
 /** A position has some 40 bytes; a longer file is something else. */
 const longestBytes = 4096;
 
-/** Where a pass stands; undefined before it began. A file that is none of ours is an error. */
+/** Reads how far a pass has come; undefined before it began. Refuses a file that is not ours. */
 export function readPosition(path: string): Position | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
   const found = readOwnDocument(path, { schema: 1, maxBytes: longestBytes });

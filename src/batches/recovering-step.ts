@@ -1,15 +1,20 @@
 import { callable, checkArguments, checkOptions, list, whole } from '../units/arguments.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Observation } from './sizes/fit.js';
-import { cleanStepsToGrow, evenPart, growBack } from './sizes/grow-back.js';
-import { keepBelow, type StepReading } from './sizes/keep-below.js';
-import { smallerMicrobatch } from './sizes/smaller-microbatch.js';
+import {
+  cleanStepsToGrow,
+  evenPart,
+  growBack,
+  keepBelow,
+  type Observation,
+  type StepReading,
+  smallerMicrobatch,
+} from './sizes.js';
 
-/** What a step function is told about the microbatch at hand. */
+/** The microbatch that a step function is given. */
 export interface Microbatch {
   /** Its part of the whole batch, by weight: scale a mean by it, and the parts add up to the mean. */
   readonly share: number;
-  /** Where in the batch it begins. */
+  /** Index of its first sample in the batch. */
   readonly offset: number;
   /** How often these samples were tried before. */
   readonly retry: number;
@@ -18,7 +23,7 @@ export interface Microbatch {
 export interface RecoveringStepOptions<S> {
   /** Samples at once, to begin with; the whole batch unless given. */
   readonly microbatch?: number;
-  /** What a sample counts, such as its tokens (1). */
+  /** Weight of a sample, such as its number of tokens (1). */
   readonly weight?: (sample: S) => number;
   readonly isOutOfMemory?: (error: unknown) => boolean;
   /** Takes back what a failed try has done, before the next one. */
@@ -30,7 +35,7 @@ export interface RecoveringStepOptions<S> {
   readonly memory?: () => StepMemory;
 }
 
-/** What one batch came to: each microbatch's result, in order, once. */
+/** The result of a batch: the result of each microbatch, in order, once. */
 export interface StepResult<R> {
   readonly parts: readonly {
     readonly value: R;
@@ -122,12 +127,12 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0);
 }
 
-/** What can be measured of the memory that a step has. */
+/** The measured memory of a step. */
 interface StepMemory {
   /** The highest since it was last asked. */
   readonly peakBytes: Known<number>;
   readonly limitBytes: Known<number>;
-  /** What is held before the first sample. */
+  /** Bytes held before the first sample. */
   readonly baseBytes?: Known<number>;
 }
 

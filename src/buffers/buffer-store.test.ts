@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { autoLimit, BufferStore } from './buffer-store.js';
-import type { BufferValue } from './format/value.js';
+import type { BufferValue } from './value.js';
 
 let folder: string;
 beforeEach(() => {

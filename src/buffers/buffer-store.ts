@@ -2,13 +2,24 @@ import { defaultLoadLine } from '../device/load-line.js';
 import { Failure } from '../failure.js';
 import { formatBytes } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
-import { AdaptiveCache } from './eviction/adaptive-cache.js';
-import { type PackedPart, packPart, unpackPart } from './format/pack.js';
-import { type BufferRecord, encodeRecord } from './format/record.js';
-import { type BufferValue, partsOf, valueOf } from './format/value.js';
-import { firstReading, hostMemory, type MemoryReading } from './host-memory.js';
+import { AdaptiveCache } from './adaptive-cache.js';
 import { type FoundItem, ItemFolder } from './item-folder.js';
-import { type BufferStoreOptions, type StoreSettings, storeSettings } from './options.js';
+import {
+  type BufferStoreOptions,
+  firstReading,
+  hostMemory,
+  type MemoryReading,
+  type StoreSettings,
+  storeSettings,
+} from './options.js';
+import {
+  type BufferRecord,
+  encodeRecord,
+  type PackedPart,
+  packPart,
+  unpackPart,
+} from './record.js';
+import { type BufferValue, partsOf, valueOf } from './value.js';
 
 /** Estimated: key, entries of maps, views; so that a million small items do not pass the limit. */
 const itemOverheadBytes = 512;
@@ -257,7 +268,7 @@ export class Tier<Item extends { readonly rawBytes: number }> {
   }
 }
 
-/** What a store did since it was opened, and what it holds now. All measured. */
+/** Counts of a store since it was opened, and the bytes it holds now. All measured. */
 export interface BufferStatistics {
   readonly items: number;
   readonly hits: number;
@@ -271,7 +282,7 @@ export interface BufferStatistics {
   readonly memoryLimitBytes: number;
   readonly fileBytes: number;
   readonly fileLimitBytes: number;
-  /** What the items would take without compression. */
+  /** Size of the items without compression. */
   readonly rawBytes: number;
   /** Raw bytes for each byte held; unknown for an empty store. */
   readonly compressionRatio: Known<number>;

@@ -13,21 +13,21 @@ import {
 import { join } from 'node:path';
 import { Failure } from '../failure.js';
 import { makeFolder } from '../files/folders.js';
-import { rawBytesOf } from './format/data-types.js';
 import {
   type BufferRecord,
   headerBytes,
   layoutOf,
   prefixBytes,
   type RecordLayout,
-} from './format/record.js';
+} from './record.js';
+import { rawBytesOf } from './value.js';
 
 const itemName = /^[0-9a-f]{32}\.buffer$/;
 const unfinishedName = /^[0-9a-f]{32}\.(\d{1,10})\.tmp$/;
 /** writev takes no more pieces at once on Linux. */
 const maxPieces = 1024;
 
-/** What is in a file, and the bytes that it takes. */
+/** An item found in a file, and its bytes there. */
 export interface FoundItem {
   readonly key: string;
   readonly fileBytes: number;

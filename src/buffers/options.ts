@@ -1,11 +1,14 @@
+import { freemem, totalmem } from 'node:os';
+import { hostProvider } from '../device/host/provider.js';
 import { Failure } from '../failure.js';
 import { checkOptions, elsewhere, fileName } from '../units/arguments.js';
 import { parseBytes } from '../units/bytes.js';
+import { isKnown } from '../units/known.js';
 
 export interface BufferStoreOptions {
   /** Memory for items: `'1GiB'`, bytes, or `'auto'`, which follows what the machine has free. */
   readonly limit?: number | string;
-  /** Where large items lie in files; without it all of them lie in memory. */
+  /** The folder for large items; without it all items stay in memory. */
   readonly folder?: string;
   /** Items of this size or more, as they are kept, lie in files. 1 MiB. */
   readonly fileAbove?: number | string;
@@ -62,4 +65,25 @@ function bad(name: string, next: string, owner = store): Failure {
     next,
     field: name,
   });
+}
+
+export interface MemoryReading {
+  readonly usedBytes: number;
+  readonly totalBytes: number;
+}
+
+/** Reads the memory of this machine, or of the cgroup that this process is in. */
+export function hostMemory(): () => Promise<MemoryReading | undefined> {
+  const provider = hostProvider();
+  return async () => {
+    const [host] = (await provider.list()).devices;
+    const { usedBytes = 'unknown', totalBytes = 'unknown' } = (await host?.read()) ?? {};
+    return isKnown(usedBytes) && isKnown(totalBytes) ? { usedBytes, totalBytes } : undefined;
+  };
+}
+
+/** A reading at once, until the first one with cgroups arrives. */
+export function firstReading(): MemoryReading {
+  const totalBytes = totalmem();
+  return { usedBytes: totalBytes - freemem(), totalBytes };
 }

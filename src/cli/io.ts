@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Environment } from '../config/environment.js';
 import { versioned } from '../files/document-version.js';
 
-/** What a command may touch of the process it runs in; tests and `main` hand it in. */
+/** The parts of the process that a command may use; tests and `main` pass them in. */
 export interface CliIo {
   readonly environment: Environment;
   /** The current folder; paths that people write start there. */
@@ -28,7 +28,7 @@ export interface Output {
   drained(signal: AbortSignal): Promise<void>;
 }
 
-/** What a stream must have; `process.stdout` does. */
+/** The needed methods of a stream; `process.stdout` has them. */
 interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -128,7 +128,7 @@ export function textStyle({ stdout, environment }: Pick<CliIo, 'stdout' | 'envir
   return { colour: stdout.colour, unicode: /utf-?8/i.test(locale) };
 }
 
-/** What a command's file exports: it adds options and an action to the command it is given. */
+/** The export of a command's file: it adds options and an action to the command it is given. */
 export interface CommandModule {
   define(command: Command, context: CommandContext): void;
 }

@@ -8,7 +8,7 @@ type StopSignal = keyof typeof signalExitCodes;
  */
 const impatientAfterMs = 1000;
 
-/** What signals come from and go to; `process` is one. */
+/** A source of signals; `process` is one. */
 export interface SignalSource {
   readonly pid: number;
   on(signal: StopSignal, listener: () => void): unknown;

@@ -1,9 +1,7 @@
-import { alertSinks } from '../config/alert-sinks.js';
-import { openDevices } from '../config/open-devices.js';
-import type { Settings } from '../config/settings.js';
+import { alertSinks, openDevices, type Settings } from '../config/settings.js';
+import type { Device } from '../device/device.js';
 import type { Discovery } from '../device/discover.js';
 import { selectDevices } from '../device/select-devices.js';
-import type { Device } from '../device/types.js';
 import { buildProfileReport, type ProfileReport } from '../report/profile-report.js';
 import { cleanText } from '../report/text/text-width.js';
 import { systemClock } from '../time/clock.js';
@@ -20,7 +18,7 @@ export interface WatchingOptions {
   readonly io: CliIo;
   readonly durationSeconds: number;
   readonly signal: AbortSignal;
-  /** What to watch in place of the devices that were chosen (one process on them). */
+  /** Devices to watch in place of the chosen ones (one process on them). */
   readonly instead?: (devices: readonly Device[]) => Promise<readonly Device[]>;
 }
 
@@ -30,7 +28,7 @@ export interface Watching {
   /** Every event once; ends with the duration or the signal. */
   events(): AsyncIterable<WatchEvent>;
   readonly states: () => readonly DeviceState[];
-  /** What was seen until now. */
+  /** Returns the report until now. */
   report(version: string, interrupted: boolean): ProfileReport;
   /** Waits for what is under way, lets go of the devices, and answers what could not be done. */
   close(): Promise<readonly string[]>;
@@ -100,7 +98,7 @@ async function chooseDevices(
 /** Enough to tell a story; a week of a flapping alert must not fill the memory we watch. */
 const keptEvents = 10_000;
 
-/** What happened while watching, besides samples: the report tells it at the end. */
+/** Records events besides samples; the report lists them at the end. */
 class Recorder {
   readonly #alerts: Alert[] = [];
   readonly #events: WatchEvent[] = [];

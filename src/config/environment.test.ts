@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nodeRunVariable } from '../engine/node/supervise-run.js';
+import { nodeRunVariable } from '../engine/node/run-attempt.js';
 import { Failure } from '../failure.js';
 import {
   configFromVariables,

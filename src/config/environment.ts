@@ -1,9 +1,8 @@
 import { Failure } from '../failure.js';
 import { nearest } from '../units/words.js';
-import { checkConfig } from './check.js';
+import { checkConfig } from './config-file.js';
 import type { JsonPath } from './json-places.js';
-import { type Config, configJsonSchema } from './schema.js';
-import { type SchemaLeaf, schemaLeaves, typesOf } from './schema-node.js';
+import { type Config, configJsonSchema, type SchemaLeaf, schemaLeaves, typesOf } from './schema.js';
 
 /**
  * Variables that start with `PLIMSOLL_` and are no configuration: where things are, how to debug,

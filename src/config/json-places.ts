@@ -1,4 +1,4 @@
-/** Where something stands in a text; both count from 1, as editors do. */
+/** A place in a text; line and column count from 1, as in editors. */
 export interface Place {
   readonly line: number;
   readonly column: number;
@@ -8,9 +8,9 @@ export type JsonPath = readonly (string | number)[];
 
 export interface JsonWithPlaces {
   readonly value: unknown;
-  /** Where the value at a path stands; the nearest enclosing one when the path is not there. */
+  /** Returns the place of the value at a path, or of the nearest value around it. */
   placeOf(path: JsonPath): Place;
-  /** Where the key of a member stands. */
+  /** Returns the place of a member's key. */
   placeOfKey(path: JsonPath): Place;
 }
 

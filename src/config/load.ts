@@ -12,9 +12,9 @@ export interface LoadOptions {
   readonly environment: Environment;
   /** `--config FILE`. */
   readonly configPath?: string | undefined;
-  /** What the command does unless it is set otherwise. */
+  /** The command's own defaults. */
   readonly defaults?: Config | undefined;
-  /** What options of the command set; they win over all else. */
+  /** Settings from options of the command; they win over all others. */
   readonly options?: Config | undefined;
 }
 
@@ -42,7 +42,7 @@ async function configFromFile({ folder, environment, configPath }: LoadOptions):
   const path = named === undefined ? findConfigFile(folder) : resolve(folder, named);
   if (path === undefined) return {};
   const file = readConfigFile(path, folder, named !== undefined);
-  const { checkConfig } = await import('./check.js');
+  const { checkConfig } = await import('./config-file.js');
   const show = (place: { line: number; column: number }) =>
     `${file.shownPath}:${place.line}:${place.column}`;
   const config = checkConfig(file.value, {

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { configJsonSchema } from './schema.js';
-import { allowedWords, schemaLeaves } from './schema-node.js';
+import { allowedWords, configJsonSchema, schemaLeaves } from './schema.js';
 import { defaultSettings } from './settings.js';
 
 /** The package of Python checks the same file by the same schema. */

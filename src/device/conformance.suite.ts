@@ -6,7 +6,7 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from './types.js';
+} from './device.js';
 
 /** One provider on a machine with at least one device of its kind. */
 export interface ConformanceCase {
@@ -16,7 +16,7 @@ export interface ConformanceCase {
   readonly cleanUp?: () => void | Promise<void>;
 }
 
-/** What every provider must do, whatever it reads from. Run over each of them in its own test. */
+/** The rules for every provider. Each provider runs them in its own test. */
 export function describeConformance(name: string, make: () => Promise<ConformanceCase>): void {
   describe(`${name} keeps the contract of a device provider`, () => {
     let subject: ConformanceCase;

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildFakeNvml, needsCompiler } from '../../test/fake-nvml/build.js';
 import { type FakeTree, makeFakeTree } from '../../test/fake-tree.js';
+import { DeviceLost } from './device.js';
 import { discoverDevices } from './discover.js';
-import { DeviceLost } from './types.js';
 
 const amdCard = {
   'proc/meminfo': 'MemTotal: 5 kB\n',

@@ -3,8 +3,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../test/fake-tree.js';
 import { Failure } from '../failure.js';
 import { GiB } from '../units/bytes.js';
+import type { Device, DeviceProvider } from './device.js';
 import { type Discovery, discoverDevices } from './discover.js';
-import type { Device, DeviceProvider } from './types.js';
 
 const open: Discovery[] = [];
 

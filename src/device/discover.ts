@@ -3,13 +3,13 @@ import { type Clock, systemClock } from '../time/clock.js';
 import { checkOptions, fileName, list, object, text, whole } from '../units/arguments.js';
 import { GiB, MiB } from '../units/bytes.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
-import { GpuNumbers } from './gpu-numbers.js';
+import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from './device.js';
 import { hostProvider } from './host/provider.js';
 import { machineRoots, type Roots } from './kernel-files.js';
 import { nvidiaSmiProvider } from './nvidia-smi/provider.js';
 import { nvmlProvider } from './nvml/provider.js';
 import { type RecordedTrace, readRecordedTrace, type TraceRow } from './recorded-trace.js';
-import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from './types.js';
+import { GpuNumbers } from './select-devices.js';
 
 /** GPUs to make up: from a scenario by name, or from a recorded trace by path. */
 export interface SimulateOptions {
@@ -27,7 +27,7 @@ export interface DiscoverOptions {
   readonly simulate?: SimulateOptions;
   readonly clock?: Clock;
   readonly roots?: Roots;
-  /** Where PATH is looked up. */
+  /** Environment whose PATH is searched. */
   readonly env?: NodeJS.ProcessEnv;
   /** In place of all that this machine is searched with. */
   readonly providers?: readonly DeviceProvider[];
@@ -36,7 +36,7 @@ export interface DiscoverOptions {
 /** The devices of this machine, kept up to date by `rescan`. */
 export interface Discovery {
   readonly devices: readonly Device[];
-  /** What could not be seen, and why, in sentences. */
+  /** Facts that could not be read, each with its reason, as sentences. */
   readonly notes: readonly string[];
   /** Looks again; costs next to nothing while nothing changed. */
   rescan(): Promise<{ appeared: readonly Device[]; vanished: readonly Device[] }>;
@@ -167,7 +167,7 @@ async function refresh(state: ProviderState): Promise<void> {
   }
 }
 
-/** What one simulated GPU shows at an instant; all bytes are integers. */
+/** The readings of one simulated GPU at an instant; all bytes are integers. */
 interface SimulatedInstant {
   readonly allocatedBytes: number;
   readonly reservedBytes: number;
@@ -238,7 +238,7 @@ function contextBytes(totalBytes: number): number {
 }
 
 /**
- * What a scenario shows at a time. The same arguments always give the same answer.
+ * Returns a scenario's readings at a time. The same arguments always give the same answer.
  *
  * @example
  * simulateInstant('leak', { seconds: 10, totalBytes: 24 * GiB, seed: 1 }).allocatedBytes;
@@ -395,7 +395,7 @@ function usedOf({ deviceUsedBytes, reservedBytes, allocatedBytes }: TraceRow): n
   return allocatedBytes === 'unknown' ? 0 : allocatedBytes;
 }
 
-/** What the allocator reported, where the trace has it. */
+/** Returns the allocator's report, if the trace has it. */
 function allocatorOf(trace: RecordedTrace, row: TraceRow): AllocatorReading | undefined {
   const { allocatedBytes, reservedBytes } = row;
   if (allocatedBytes === 'unknown' || reservedBytes === 'unknown') return undefined;

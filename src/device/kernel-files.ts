@@ -65,7 +65,7 @@ export function listPids(procRoot: string): readonly number[] {
   return pids;
 }
 
-/** Where the machine's own files are; tests hand in folders they made. */
+/** Roots of the machine's own files; tests pass in folders they made. */
 export interface Roots {
   readonly proc: string;
   readonly sys: string;

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { isKnown, type Known } from '../units/known.js';
+import type { ProcessReading } from './device.js';
 import { listPids, readKernelFile } from './kernel-files.js';
-import type { ProcessReading } from './types.js';
 
 /** Some programs write a whole status into their name. */
 const longestName = 64;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import { selectDevices } from './select-devices.js';
-import type { DeviceInfo } from './types.js';
+import type { Device, DeviceInfo } from './device.js';
+import { GpuNumbers, selectDevices, visibleGpus } from './select-devices.js';
 
 function named(id: string, uuid = 'unknown'): { readonly info: DeviceInfo } {
   return {
@@ -57,5 +57,58 @@ describe('selectDevices', () => {
 
   it('has no GPUs to give where there is only a host', () => {
     expect(() => selectDevices([named('host')], ['gpus'])).toThrow(/this machine has host/);
+  });
+});
+
+describe('GpuNumbers', () => {
+  it('gives the wished number, else the first that is free, and never another later', () => {
+    const numbers = new GpuNumbers();
+    expect(numbers.numberOf('b', 1)).toBe(1);
+    expect(numbers.numberOf('amd')).toBe(0);
+    expect(numbers.numberOf('c', 1)).toBe(2);
+    expect(numbers.numberOf('b', 5)).toBe(1);
+    expect(numbers.numberOf('amd')).toBe(0);
+  });
+});
+
+function device(id: string, uuid: string): Device {
+  const kind = id === 'host' ? 'host' : 'gpu';
+  return {
+    info: {
+      id,
+      uuid,
+      kind,
+      name: id,
+      source: 'simulated',
+      provenance: 'simulated',
+      driver: 'unknown',
+    },
+    read: () => {
+      throw new Error('Nothing is read here.');
+    },
+    processes: async () => [],
+  };
+}
+const devicesOfVisibleGpus = [
+  device('gpu:0', 'GPU-aa11'),
+  device('gpu:1', 'GPU-bb22'),
+  device('gpu:2', 'unknown'),
+  device('host', 'unknown'),
+];
+
+describe('the GPUs that CUDA_VISIBLE_DEVICES leaves', () => {
+  it.each([
+    [undefined, ['gpu:0', 'gpu:1', 'gpu:2']],
+    ['', []],
+    ['-1', []],
+    ['1', ['gpu:1']],
+    ['2,0', ['gpu:2', 'gpu:0']],
+    ['0,0', ['gpu:0']],
+    ['GPU-bb', ['gpu:1']],
+    ['1,7,0', ['gpu:1']],
+    ['GPU-unknown', []],
+    ['MIG-1234', ['gpu:0', 'gpu:1', 'gpu:2']],
+  ])('%s', (variable, ids) => {
+    expect(visibleGpus(devicesOfVisibleGpus, variable).map(({ info }) => info.id)).toEqual(ids);
   });
 });

@@ -1,7 +1,7 @@
 import type { Clock } from '../time/clock.js';
 import type { Known } from '../units/known.js';
+import type { Device, DeviceInfo, MemoryReading, ProcessReading } from './device.js';
 import type { Discovery } from './discover.js';
-import type { Device, DeviceInfo, MemoryReading, ProcessReading } from './types.js';
 
 /** Longer than a busy device is left without a look at its jobs, which reads the list. */
 const freshListSeconds = 1.5;

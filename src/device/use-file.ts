@@ -2,9 +2,9 @@ import { readFileSync, statSync } from 'node:fs';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isKnown, type Known } from '../units/known.js';
-import type { ProcessReading } from './types.js';
+import type { ProcessReading } from './device.js';
 
-/** What the processes of a device hold. */
+/** The memory of each process on a device. */
 export type DeviceUse = Known<readonly Pick<ProcessReading, 'pid' | 'usedBytes'>[]>;
 
 /** Older than this it says nothing of now: its writer has ended, or is busy. */
@@ -14,9 +14,10 @@ const maxBytes = 1024 * 1024;
 const schema = 1;
 
 /**
- * What was read of busy devices, for the supervisors of the same home, so that they need not ask the
- * driver, too. Not on a full disk: then each of them reads for itself. A rename can take milliseconds:
- * it is done beside the thread that starts jobs, and of several readings in that time the last is kept.
+ * Shares the readings of busy devices with the supervisors of the same home, so that they need not
+ * ask the driver. On a full disk each supervisor reads for itself. A rename can take milliseconds:
+ * it runs beside the thread that starts jobs, and only the last of the readings in that time is
+ * kept.
  */
 export class DeviceUseFile {
   readonly #path: string;
@@ -56,7 +57,7 @@ export class DeviceUseFile {
   }
 }
 
-/** What a server of this machine read of a device just now; undefined where none did. */
+/** Reads a server's latest reading of a device; undefined if there is none. */
 export function readDeviceUse(
   home: string,
   deviceId: string,

@@ -7,14 +7,14 @@ import {
   hasClusterEnded,
 } from './cluster.js';
 
-/** What a cluster must bring for the suite. */
+/** The parts a cluster provides for the suite. */
 export interface EngineUnderTest {
   readonly engine: ClusterEngine;
   /** A folder that the nodes see, too. */
   readonly cwd: string;
   /** A shell command that takes this much of the host's memory for a moment. */
   readonly taking: (bytes: number) => readonly string[];
-  /** What an engine does by itself, beside running jobs. */
+  /** Optional abilities of the engine. */
   readonly does: {
     /** A job that ran out of memory is submitted again with more; else the next of its workload has more. */
     readonly asksAgain: boolean;
@@ -25,7 +25,7 @@ export interface EngineUnderTest {
 
 const lookMs = 500;
 
-/** What every engine does, whatever cluster is behind it. Waits have no limit of their own. */
+/** The rules for every engine. Waits have no limit of their own. */
 export function engineConformance(name: string, open: () => Promise<EngineUnderTest>): void {
   describe(`the engine ${name}`, () => {
     let under: EngineUnderTest;

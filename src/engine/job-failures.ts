@@ -21,7 +21,7 @@ export function unreadableJob(path: string, title: string): Failure {
   });
 }
 
-/** What has ended cannot be cancelled; of what is unknown, it is tried. */
+/** Refuses to cancel an ended job; tries it for a job of unknown state. */
 export function refuseEnded({ id, state }: ClusterJob): void {
   if (!hasClusterEnded(state) || state === 'unknown') return;
   throw new Failure({
@@ -43,7 +43,7 @@ interface Offered {
 export interface Place {
   /** In words. */
   readonly place: string;
-  /** What is not part of it, and why. */
+  /** Excluded parts, each with the reason. */
   readonly closed: readonly string[];
 }
 

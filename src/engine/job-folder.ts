@@ -19,14 +19,14 @@ import { MiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type { ClusterOrder } from './cluster.js';
 
-/** What a job was submitted as; it does not change. */
+/** The job as it was submitted; it does not change. */
 export interface KeptOrder extends Omit<ClusterOrder, 'options'> {
   readonly schema: 1;
   readonly key: string;
   readonly submittedAt: string;
   /** The command `plimsoll` as the nodes start it. */
   readonly plimsoll: readonly string[];
-  /** Where the peaks of all jobs are kept. */
+  /** The folder for the peaks of all jobs. */
   readonly measured: string;
 }
 
@@ -204,7 +204,7 @@ export function startName(clusterId: string, restart: number): string {
   return `${clusterId}.${restart}`;
 }
 
-/** Where a new job is kept. Names begin with the time, to the millisecond, so that they sort by it. */
+/** Returns the folder of a new job. Names begin with the time in milliseconds, so that they sort by it. */
 export function newJobPath(engineHome: string, atMs: number): string {
   const time = new Date(atMs).toISOString().replaceAll(/[-:.]/g, '');
   return join(engineHome, 'jobs', `${time}-${randomBytes(4).toString('hex')}`);
@@ -284,4 +284,24 @@ function writeBeside(path: string, document: object): string {
     closeSync(file);
   }
   return temporary;
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** A field as an object; one that is none is empty. */
+export function objectIn(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+}
+
+export function objectsIn(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.map(objectIn) : [];
+}
+
+export function textIn(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** A text or a number, as both are written for amounts. */
+export function amountIn(value: unknown): string {
+  return typeof value === 'number' ? String(value) : textIn(value);
 }

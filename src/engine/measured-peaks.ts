@@ -6,7 +6,7 @@ import { readOwnDocument } from '../files/own-file.js';
 import { GiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 
-/** What one run of a workload took. */
+/** The measured peak of one run of a workload. */
 export interface MeasuredPeak {
   readonly peakBytes: number;
   /** `none` where it did not run out of memory. */
@@ -14,7 +14,7 @@ export interface MeasuredPeak {
   readonly seconds: number;
 }
 
-/** Where the peaks of all jobs of a home are kept, on clusters and in lists that are packed. */
+/** The folder for the peaks of all jobs of a home, from clusters and packed lists. */
 export function measuredFolder(home: string): string {
   return join(home, 'measured');
 }
@@ -40,7 +40,7 @@ export function keepPeak(
   renameSync(`${path}.tmp`, path);
 }
 
-/** What runs of a workload measured, the newest first; what cannot be read is left out. */
+/** Reads the measured peaks of a workload, the newest first; skips unreadable files. */
 export function keptPeaks(folder: string, workloadKey: string): readonly MeasuredPeak[] {
   const runs = join(folder, workloadKey);
   if (!existsSync(runs)) return [];

@@ -13,7 +13,7 @@ import {
   whole,
 } from '../units/arguments.js';
 
-/** What may be set; the rest is this process and this machine. */
+/** Optional settings; the rest is this process and this machine. */
 export type AnswerMachineOptions = Partial<Omit<AnswerMachine, 'wording'>>;
 
 /** Errors name fields as a program writes them. */
@@ -24,7 +24,7 @@ const wording: RequestWording = {
 };
 
 /**
- * What `answerEstimate` and `answerPlan` may use: this machine, unless set otherwise.
+ * The machine of `answerEstimate` and `answerPlan`: this one, unless set otherwise.
  *
  * @example
  * const machine = answerMachine({ python: '/opt/torch/bin/python' });

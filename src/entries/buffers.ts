@@ -10,15 +10,19 @@
  * @module
  */
 
-export type { BufferStatistics } from '../buffers/buffer-store.js';
-export { BufferStore } from '../buffers/buffer-store.js';
-export type { DataTypeName, TypedArray } from '../buffers/format/data-types.js';
-export type { BufferPart, BufferValue, ShapedArray } from '../buffers/format/value.js';
-export type { MemoryReading } from '../buffers/host-memory.js';
-export type { BufferStoreOptions } from '../buffers/options.js';
 export {
   ArrayBufferPool,
   type ArrayBufferPoolOptions,
   type ArrayBufferPoolStatistics,
   type LentBytes,
-} from '../buffers/pool/array-buffer-pool.js';
+} from '../buffers/array-buffer-pool.js';
+export type { BufferStatistics } from '../buffers/buffer-store.js';
+export { BufferStore } from '../buffers/buffer-store.js';
+export type { BufferStoreOptions, MemoryReading } from '../buffers/options.js';
+export type {
+  BufferPart,
+  BufferValue,
+  DataTypeName,
+  ShapedArray,
+  TypedArray,
+} from '../buffers/value.js';

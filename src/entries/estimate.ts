@@ -1,5 +1,5 @@
 /**
- * What a model is, and how much memory a workload needs.
+ * The description of a model, and the memory that a workload needs.
  *
  * @example
  * import { answerEstimate, answerMachine } from 'plimsoll/estimate';
@@ -40,14 +40,14 @@ export {
   type Workload,
 } from '../estimate/types.js';
 export type { EstimateSetting, Wording } from '../estimate/wording.js';
-export { readModel } from '../model/read-model.js';
 export type {
   KnownModel,
   Model,
   ModelDescription,
   UnknownModel,
   Weights,
-} from '../model/types.js';
+} from '../model/model.js';
+export { readModel } from '../model/read-model.js';
 export { answerEstimate, type EstimateDocument } from '../plan/answers/answer-estimate.js';
 export type { AnswerMachine } from '../plan/answers/machine.js';
 export type { RequestField, RequestWording } from '../plan/answers/wording.js';

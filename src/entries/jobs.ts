@@ -11,13 +11,12 @@
 
 export { defaultSettings, type Settings } from '../config/settings.js';
 export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../device/load-line.js';
+export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine/engine.js';
 export { type LocalEngineOptions, localEngine } from '../engine/local/local-engine.js';
-export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine/types.js';
 export { homeFolder } from '../files/folders.js';
 export type { Hold } from '../jobs/admission.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from '../jobs/admission.js';
 export { inOrder } from '../jobs/admission-order.js';
-export { type Basis } from '../jobs/basis.js';
 export {
   type Correction,
   correctEstimate,
@@ -29,7 +28,7 @@ export {
 } from '../jobs/corrections.js';
 export { openDaemon } from '../jobs/daemon/open-daemon.js';
 export type { DaemonOptions } from '../jobs/daemon/options.js';
-export { environmentForJobs } from '../jobs/daemon/running/inherited-environment.js';
+export { environmentForJobs } from '../jobs/daemon/running/job-files.js';
 export type {
   Daemon,
   DaemonEvent,
@@ -67,6 +66,7 @@ export type {
   RefusalReason,
   WaitingReason,
 } from '../jobs/reasons/types.js';
+export { type Basis } from '../jobs/reasons/types.js';
 export { reasonWords, waitingReasonWords } from '../jobs/reasons/words.js';
 export { type JobStore, openJobStore } from '../jobs/store/job-store.js';
 export type {
@@ -92,7 +92,7 @@ export {
 export { turnOf, WaitingList } from '../jobs/waiting-list.js';
 export { explainWaiting, type WaitingStatus } from '../jobs/waiting-reasons.js';
 export { type OpenServer, openServer, type ServerOptions } from '../server/open-server.js';
-export type { Answers } from '../server/routes/answers.js';
+export type { Answers } from '../server/routes/operation.js';
 export {
   makeHome,
   openService,

@@ -60,6 +60,6 @@ export {
   presetFacts,
   type TrainingMethod,
 } from '../plan/quantization/presets.js';
+export type { SavedQuantization } from '../plan/quantization/quantization-file.js';
 export { loadQuantization, saveQuantization } from '../plan/quantization/quantization-file.js';
-export type { SavedQuantization } from '../plan/quantization/saved-quantization.js';
 export { type AnswerMachineOptions, answerMachine } from './answer-machine.js';

@@ -37,7 +37,7 @@ export interface RunCommandOptions {
   readonly graceSeconds?: number | undefined;
   readonly folder?: string | undefined;
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
-  /** Where the state of the run is kept; `$PLIMSOLL_HOME` otherwise. */
+  /** The home that keeps the state of the run; `$PLIMSOLL_HOME` if absent. */
   readonly home?: string | undefined;
   /** Ends the program as SIGTERM does. */
   readonly signal?: AbortSignal | undefined;
@@ -46,8 +46,8 @@ export interface RunCommandOptions {
 }
 
 /**
- * What `plimsoll run` does: runs a program, and starts it again with smaller settings when it runs
- * out of memory. Signals that reach this process are passed on to the program while it runs.
+ * Does the work of `plimsoll run`: runs a program, and starts it again with smaller settings when
+ * it runs out of memory. Signals to this process are passed on to the program while it runs.
  *
  * @example
  * const report = await runCommand({

@@ -10,14 +10,6 @@
  */
 
 export {
-  type DiscoverOptions,
-  type Discovery,
-  discoverDevices,
-  type SimulateOptions,
-} from '../device/discover.js';
-export { type RecordedTrace, readRecordedTrace, type TraceRow } from '../device/recorded-trace.js';
-export { selectDevices } from '../device/select-devices.js';
-export {
   type AllocatorReading,
   type Device,
   type DeviceInfo,
@@ -27,7 +19,15 @@ export {
   type HostReading,
   type MemoryReading,
   type ProcessReading,
-} from '../device/types.js';
+} from '../device/device.js';
+export {
+  type DiscoverOptions,
+  type Discovery,
+  discoverDevices,
+  type SimulateOptions,
+} from '../device/discover.js';
+export { type RecordedTrace, readRecordedTrace, type TraceRow } from '../device/recorded-trace.js';
+export { selectDevices } from '../device/select-devices.js';
 export { type Clock, createVirtualClock, systemClock, type VirtualClock } from '../time/clock.js';
 export {
   type AlertThresholds,

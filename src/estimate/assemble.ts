@@ -15,7 +15,7 @@ export interface EstimateParts {
   /** Segments that the job can do with; as many as it reserves where it is left out. */
   readonly leastReservedBytes?: number;
   readonly interval: Estimate['interval'];
-  /** What was live at the peak, by what it is for. */
+  /** Live bytes at the peak, by part. */
   readonly live: ReadonlyMap<Part, number>;
   readonly modules?: ReadonlyMap<Part, NonNullable<PartBytes['modules']>> | undefined;
   readonly phases?: Estimate['phases'];
@@ -70,10 +70,10 @@ function breakdownOf({
   });
 }
 
-/** Where segments may lie beside where the driver was seen to put them. */
+/** Other possible orders of segments, beside the order that the driver was seen to use. */
 const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
 
-/** What the same events reserve where segments lie otherwise. */
+/** Returns the reserved peaks of the same events for other orders of segments. */
 export function otherReservedPeaks(gpu: Gpu, stream: EventStream): readonly number[] {
   return otherOrders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
 }

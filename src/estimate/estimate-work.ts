@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
+import type { KnownModel, Model } from '../model/model.js';
 import { readModel } from '../model/read-model.js';
-import type { KnownModel, Model } from '../model/types.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { knownEstimate } from './formula/known-estimate.js';
 import { type FindCapacity, type LeastCapacity, safeCapacity } from './least-capacity.js';
@@ -46,7 +46,7 @@ const longStream = 100_000;
 export type AnyTask = EstimateTask | ReadTask | LeastCapacityTask;
 export type AnyAnswer = Estimate | ReadSource | LeastCapacity;
 
-/** Who does that work: this thread, or threads of their own. */
+/** Does the heavy work of an estimate, in this thread or in threads of its own. */
 export interface EstimateWork {
   (task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
   (task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;

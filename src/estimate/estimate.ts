@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
 import { describeConfig } from '../model/config/describe-config.js';
+import type { Model, ModelDescription, StackInput } from '../model/model.js';
 import { usualDecoder } from '../model/names/usual-decoder.js';
-import type { Model, ModelDescription, StackInput } from '../model/types.js';
 import { checkArguments, object, oneOf } from '../units/arguments.js';
 import { formatCount } from '../units/words.js';
 import type { Gpu } from './cards/gpu-table.js';
@@ -34,7 +34,7 @@ const requestRules = {
   method: oneOf(estimateMethods),
 };
 
-/** What an estimate may touch of the machine it is made on. */
+/** The parts of the machine that an estimate may use. */
 export interface EstimateMachine {
   /** The Python to trace with; otherwise the active one. */
   readonly python?: string | undefined;
@@ -43,7 +43,7 @@ export interface EstimateMachine {
   readonly signal?: AbortSignal | undefined;
   /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
   readonly onProgress?: ((text: string, share?: number) => void) | undefined;
-  /** Who does the work that keeps a core busy; this thread where it is left out. */
+  /** The place for heavy work; this thread if absent. */
   readonly work?: EstimateWork | undefined;
   /** A tracer that is loaded already. */
   readonly warm?: TraceRunner | undefined;
@@ -52,9 +52,9 @@ export interface EstimateMachine {
 }
 
 /**
- * What a workload needs on one GPU, found without one. Bad input is told at once, before Python is
- * started; under `auto` whatever keeps a model from being traced leads to the formula, with the
- * reason in the notes. A script that fails is an error: nothing else knows what it computes.
+ * Estimates a workload's memory on one GPU, without a GPU. Bad input fails at once, before Python
+ * is started; under `auto` a model that cannot be traced is estimated by the formula, with the
+ * reason in the notes. A script that fails is an error: no other method knows its computation.
  *
  * @example
  * const { peak } = await estimate(
@@ -176,7 +176,7 @@ function onlyTraced(source: ModelSource, { name }: Wording): Failure {
   });
 }
 
-/** What is wrong with the workload itself; a formula would only hide it. */
+/** Errors of the workload itself; a formula would only hide them. */
 const wrongWorkload = new Set(['no-checkpointing', 'no-target', 'quantized-not-trained']);
 
 /** An interrupted trace is no reason for another answer either. */
@@ -184,7 +184,7 @@ function canFallBack(error: unknown): error is Failure {
   return error instanceof Failure && error.kind !== 'interrupted' && !wrongWorkload.has(error.code);
 }
 
-/** Where the formula has no answer either, a person should know both reasons. */
+/** Reports both reasons if the formula has no answer either. */
 async function orBoth(traceFailure: Failure, formula: () => Promise<Estimate>): Promise<Estimate> {
   try {
     return await formula();
@@ -196,12 +196,12 @@ async function orBoth(traceFailure: Failure, formula: () => Promise<Estimate>): 
   }
 }
 
-/** What concerns this answer most comes first. */
+/** Adds notes; those about this answer come first. */
 function withNotes(found: Estimate, notes: readonly string[]): Estimate {
   return { ...found, notes: [...notes, ...found.notes] };
 }
 
-/** What follows from the number of parameters; names round it, by a tenth at most. */
+/** Names round the number of parameters, by a tenth at most. */
 const statesOff = 0.1;
 /**
  * The rest depends on width, depth, vocabulary and heads. Of the decoders of the catalogue, 95 of 100
@@ -218,7 +218,7 @@ export function usualModel(parameters: number): Model {
 }
 
 /**
- * What a model needs of which only the number of parameters is known: that of a usual decoder, with a
+ * Estimates a model of which only the number of parameters is known: as a usual decoder, with a
  * wide interval.
  *
  * @example
@@ -275,7 +275,7 @@ export function checkInput(
 }
 
 /**
- * What would go wrong in the real run, though it takes no memory to find out.
+ * Notes errors that the real run would have, although they do not affect the estimate.
  *
  * @example
  * inputNotes(gpt2, { ...workload, sequence: 4096 }); // ['The model has places for 1024 tokens ...']

@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { AllocatorSettings } from './allocator/settings.js';
-import { roundUp, segmentStep } from './allocator/sizes.js';
+import { type AllocatorSettings, roundUp, segmentStep } from './allocator/settings.js';
 import { ReplayRun, replay } from './trace/event-replay.js';
 import { type EventStream, eventKind } from './trace/event-stream.js';
 
@@ -35,7 +34,7 @@ interface SearchOptions {
   readonly safeOnly?: boolean;
   /** With `safeOnly`: every cap is decided while no more events than this are replayed. */
   readonly exactEvents?: number;
-  /** What is granted at most when nothing caps it, where a replay has shown it already. */
+  /** The largest grant without a cap, if a replay has shown it already. */
   readonly uncappedBytes?: number;
 }
 
@@ -120,7 +119,7 @@ export async function leastCapacity(
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
 }
 
-/** What is safe, and nothing more: see `safeOnly`. */
+/** Returns the safe capacity, and nothing more: see `safeOnly`. */
 export const safeCapacity: FindCapacity = (stream, uncappedBytes) =>
   leastCapacity(stream, {}, { safeOnly: true, uncappedBytes });
 

@@ -16,7 +16,7 @@ const megabytes: Readonly<Record<ModelType, Readonly<Record<ModelSize, number>>>
   cnn: { small: 1000, medium: 2000, large: 4000, xlarge: 8000 },
   rnn: { small: 1500, medium: 3000, large: 6000, xlarge: 12_000 },
 };
-/** Where the table ends at `large`, the next size is twice as much, as each is before it. */
+/** Model types whose table ends at `large`; each further size doubles the last. */
 const extended: ReadonlySet<ModelType> = new Set(['cnn', 'rnn']);
 const tableBatch = 8;
 const trainingFactor = 2.5;
@@ -63,7 +63,7 @@ export function typeEstimate(
   });
 }
 
-/** What stands for the model of an estimate. */
+/** The source of an estimate's model. */
 export type ModelSource =
   /** A Hugging Face config.json, weights, or a folder of them. */
   | { readonly kind: 'path'; readonly path: string }

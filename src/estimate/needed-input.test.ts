@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { readModelConfig } from '../model/config/read-config.js';
-import type { ModelDescription } from '../model/types.js';
+import type { ModelDescription } from '../model/model.js';
 import { checkInput, inputNotes } from './estimate.js';
 import type { Workload } from './types.js';
 import { callWording } from './wording.js';

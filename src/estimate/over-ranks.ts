@@ -1,7 +1,7 @@
 import { type Ranks, ranksOf } from './parallel.js';
 import type { Estimate, Part, PartBytes, Workload } from './types.js';
 
-/** What one rank needs where so many share the job. */
+/** The need of one rank for a number of ranks. */
 export interface RankPoint extends Pick<Estimate, 'peak' | 'interval'> {
   readonly ranks: Ranks;
   /** False: between two counts that were traced, where a third lies on the line through them. */
@@ -26,9 +26,10 @@ export function doubledCounts(first: number, last: number): readonly number[] {
 }
 
 /**
- * What fills a rank against the number of ranks. What is shared out falls with 1/ranks and the rest stays,
- * so that the peak is the highest of some lines over 1/ranks: where a count between two others lies on the
- * line through them, all between them do. Only where it does not, more are traced.
+ * Estimates the memory of a rank for each number of ranks. Shared parts fall with 1/ranks and the
+ * rest stays, so that the peak is the highest of some lines over 1/ranks: a count that lies on the
+ * line through its neighbours proves all counts between them. More counts are traced only if it
+ * does not.
  *
  * @example
  * const points = await overRanks([2, 4, 8], workload, (one) => estimate({ source, workload: one, gpu, method }));

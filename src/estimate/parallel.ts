@@ -34,7 +34,7 @@ export const parallelWays = [
 ] as const;
 export type ParallelMethod = (typeof parallelWays)[number];
 
-/** What is spread over GPUs in ways that are not counted. */
+/** Methods of spreading over GPUs that are not supported. */
 export const uncountedWays = ['pp', 'pipeline', 'cp', 'context', 'sp', 'ep', 'expert'] as const;
 
 export const plainPrecisions = ['fp32', 'bf16', 'fp16'] as const;
@@ -80,9 +80,9 @@ export function ranksOf(parallel: Parallel): Ranks {
 }
 
 /**
- * What NCCL keeps for one communicator: for each of 16 channels, in both its ring and its tree, 4 MiB for
- * the plain protocol, 4.7 MiB and 0.5 MiB for the two with low latency. It depends on the links
- * between the cards, so that half as much and twice as much are seen.
+ * Bytes that NCCL keeps for one communicator: for each of 16 channels, in both its ring and its
+ * tree, 4 MiB for the plain protocol, 4.7 MiB and 0.5 MiB for the two with low latency. They depend
+ * on the links between the cards: half and twice as much were seen.
  */
 const communicatorBytes = 16 * 2 * (4_194_304 + 4_915_200 + 524_288);
 

@@ -7,10 +7,9 @@ import type { Gpu } from './cards/gpu-table.js';
 import type { EstimateMachine } from './estimate.js';
 import { inThisThread } from './estimate-work.js';
 import { crashOf } from './trace/crash-file.js';
-import { programCommand } from './trace/program-command.js';
 import { pythonFailure } from './trace/python-failure.js';
 import { cardArguments } from './trace/python-trace.js';
-import { type RunPythonOptions, runPython } from './trace/run-python.js';
+import { programCommand, type RunPythonOptions, runPython } from './trace/run-python.js';
 import { type ProgramFiles, readTrace, type Trace } from './trace/trace-file.js';
 import { ownPlace, type TracePlace } from './trace/trace-place.js';
 import type { Estimate } from './types.js';
@@ -37,7 +36,7 @@ export interface ProgramMachine extends EstimateMachine {
 }
 
 /**
- * What a program needs on one GPU, found by running it as it is without one.
+ * Estimates a program's memory on one GPU by running it unchanged without a GPU.
  *
  * @example
  * const { phases } = await estimateProgram(

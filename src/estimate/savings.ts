@@ -12,10 +12,10 @@ export type SavingsBasis = Saving['basis'];
 const leastShare = 0.005;
 
 /**
- * What other settings would save of the least capacity, the most first; a change that saves nothing
- * of it is left out, whatever it does to the peak. By formula it costs next to nothing, and there is
- * an answer only where the formula knows the model; by trace every change is traced, some seconds
- * each, and what cannot be is asked of the formula. A change without an answer is left out.
+ * Finds the savings of other settings in least capacity, the largest first; a change that saves
+ * none is left out, whatever it does to the peak. By formula this costs next to nothing, and needs
+ * a model that the formula knows; by trace each change takes some seconds, and those that cannot be
+ * traced are asked of the formula. Changes without an answer are left out.
  *
  * @example
  * const found = await estimate(request, machine);
@@ -38,7 +38,7 @@ export async function findSavings(
     .toSorted((a, b) => b.savesBytes - a.savesBytes);
 }
 
-/** What a source decides itself, whatever the options say. */
+/** Settings that a source fixes, whatever the options say. */
 const fixed: Readonly<Record<ModelSource['kind'] | 'gguf', readonly (keyof Workload)[]>> = {
   path: [],
   gguf: ['precision', 'quantization'],
@@ -104,15 +104,15 @@ async function byFormula(
   });
 }
 
-/** What a changed workload needs, on the scale of the estimate that it changes. */
+/** The need of a changed workload, on the scale of the base estimate. */
 type Changed<Change> = Change & {
   readonly leastCapacityBytes: number;
   readonly weightBytes: number;
 };
 
 /**
- * What the same job needs with other settings: the difference that the formula sees, brought to the
- * scale of `base`. A change that its source cannot take, or without an answer, is left out.
+ * Estimates the same job with other settings: the difference by the formula, on the scale of
+ * `base`. Changes that the source cannot take, or without an answer, are left out.
  *
  * @example
  * const changes = [{ change: 'weights in 4 bits', settings: { quantization: 'int4' } }];

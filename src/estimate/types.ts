@@ -10,7 +10,7 @@ export interface Workload {
   readonly image?: number | undefined;
   /** Tokens of the labels, where an encoder and a decoder take sequences of their own. */
   readonly targetSequence?: number | undefined;
-  /** What the loop holds until the next step: the loss alone, or the model's outputs with it. */
+  /** Tensors that the loop holds until the next step: the loss alone, or the model's outputs with it. */
   readonly keep?: Kept | undefined;
   readonly precision: Precision;
   /** Batches whose gradients are added up before the optimizer steps; 1 where it is left out. */
@@ -59,14 +59,14 @@ export const quantizationPresets = [
 ] as const;
 export type QuantizationPreset = (typeof quantizationPresets)[number];
 
-/** What a part of the memory at the peak instant is for. */
+/** The purposes of memory at the peak instant. */
 export const parts = [
   'weights',
   'gradients',
   'optimizer',
   /** Kept for the backward pass, and the batch itself. */
   'activations',
-  /** What an op or the optimizer's step needs only for a moment. */
+  /** Memory that an op or the optimizer's step needs for a moment. */
   'temporary',
   'workspace',
   'kv-cache',
@@ -74,7 +74,7 @@ export const parts = [
   'gathered',
   /** Gradients on their way to the rank that keeps them. */
   'reduce',
-  /** What DDP or ZeRO collects gradients in. */
+  /** Buffers in which DDP or ZeRO collects gradients. */
   'buckets',
   /** Buffers of NCCL, outside of PyTorch's allocator. */
   'communication',
@@ -108,7 +108,7 @@ export interface Estimate {
   readonly ranks?: Ranks;
   /** Of a program that was traced as it is: what each of its phases takes, in their order. */
   readonly phases?: readonly PhasePeak[];
-  /** What other settings would save; absent where not asked for. */
+  /** Savings of other settings; absent if not asked for. */
   readonly savings?: readonly Saving[];
   /** How long a step takes in less memory, by memory that gives way; absent where nothing tells. */
   readonly spill?: readonly SpillPoint[];
@@ -148,11 +148,11 @@ export interface ModuleBytes {
   readonly bytes: number;
 }
 
-/** What one change of the settings would save. */
+/** The saving of one change of the settings. */
 export interface Saving {
   /** For people, as `half the batch (4)`. */
   readonly change: string;
-  /** What to set instead. */
+  /** The changed settings. */
   readonly settings: Partial<Workload>;
   /** Of peak.leastCapacityBytes, which decides whether a job fits; above 0. */
   readonly savesBytes: number;

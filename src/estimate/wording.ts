@@ -7,7 +7,7 @@ export interface Wording<Setting extends string = EstimateSetting> {
   readonly anotherPython: string;
 }
 
-/** What an estimate may have to name, as requests call it. */
+/** Settings that an estimate may name, as requests call them. */
 export type EstimateSetting =
   | 'script'
   | 'mode'
@@ -25,7 +25,7 @@ export type EstimateSetting =
   | 'nodes'
   | 'gpus';
 
-/** What is called otherwise in code. */
+/** Settings that have another name in code. */
 const namesInCode: Readonly<Record<string, string>> = {
   seq: 'sequence',
   targetSeq: 'targetSequence',

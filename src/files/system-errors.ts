@@ -1,12 +1,12 @@
 import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What a supervisor writes before its program begins: some files of a block each. */
+/** Bytes that a supervisor writes before its program begins: some files of a block each. */
 const roomBytes = 64 * 1024;
-/** What is written to try: little, for others need what is left. */
+/** Size of a trial write: small, because others need the remaining space. */
 const trialBytes = 4096;
 
-/** What the system says; for a write that was cut without an error, too: the next one would have had it. */
+/** Returns the error of a full disk; also for a write cut short, since the next one would fail with it. */
 export function diskFull(): Error {
   return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
 }

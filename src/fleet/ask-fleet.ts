@@ -1,5 +1,5 @@
+import type { Fleet, FleetHistory } from './document.js';
 import { fleetOf } from './fleet.js';
-import type { Prometheus } from './prometheus.js';
 import {
   type HistoryQueryName,
   historyQueries,
@@ -7,9 +7,9 @@ import {
   type InstantQueryName,
   instantQueries,
   instantQueryNames,
-} from './queries.js';
+} from './fleet-devices.js';
+import type { Prometheus } from './prometheus.js';
 import { type Line, type Point, prometheusLimits } from './read-answer.js';
-import type { Fleet, FleetHistory } from './types.js';
 
 /** Enough for a line across a page. */
 const historyPoints = 120;

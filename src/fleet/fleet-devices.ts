@@ -1,9 +1,8 @@
 import { isKnown, type Known } from '../units/known.js';
 import { risks } from '../watch/types.js';
-import type { InstantQueryName } from './queries.js';
+import type { FleetDevice, FleetNode } from './document.js';
 import type { Point } from './read-answer.js';
 import { byFirstDevice, byRisk } from './risk-order.js';
-import type { FleetDevice, FleetNode } from './types.js';
 
 export type FleetAnswers = Readonly<Record<InstantQueryName, readonly Point[]>>;
 
@@ -70,7 +69,7 @@ interface Held {
   readonly unusedBytes: Known<number>;
 }
 
-/** What jobs reserved, and do not use now, by device; unknown where the use of one of them is. */
+/** Returns reserved bytes that jobs do not use now, by device; unknown if the use of one job is unknown. */
 function reservations({ jobReserved, jobUsed }: FleetAnswers): ReadonlyMap<string, Held> {
   const used = new Map(jobUsed.map((point) => [jobKey(point), point.value]));
   const held = new Map<string, Held>();
@@ -125,4 +124,71 @@ function nodeNames(
   const counts = new Map<string, number>();
   for (const [, name] of short) counts.set(name, (counts.get(name) ?? 0) + 1);
   return new Map(short.map(([one, name]) => [one, counts.get(name) === 1 ? name : one]));
+}
+
+/** Queries to Prometheus, by name. Their number does not depend on the number of nodes. */
+export const instantQueryNames = [
+  'nodes',
+  'devices',
+  'earlierDevices',
+  'used',
+  'loadLine',
+  'risk',
+  'outOfMemory',
+  'leak',
+  'processLeaks',
+  'jobReserved',
+  'jobUsed',
+  'jobPeak',
+  'ranks',
+] as const;
+export type InstantQueryName = (typeof instantQueryNames)[number];
+
+export const historyQueryNames = ['totalBytes', 'usedBytes', 'reservedBytes'] as const;
+export type HistoryQueryName = (typeof historyQueryNames)[number];
+
+const deviceLabels = 'instance, device';
+const jobLabels = 'instance, device, engine, job_id, name';
+
+function job(figure: string): string {
+  return `max by (${jobLabels}) (plimsoll_job_${figure})`;
+}
+
+/**
+ * The expressions of PromQL. Each is a maximum by the labels that are used, so that a target which
+ * several servers of Prometheus scrape counts once, and answers stay small.
+ */
+export function instantQueries(windowSeconds: number): Readonly<Record<InstantQueryName, string>> {
+  const window = `[${Math.round(windowSeconds)}s]`;
+  const named = (figure: string) => `max by (${deviceLabels}, name, provenance) (${figure})`;
+  const device = (figure: string) => `max by (${deviceLabels}) (plimsoll_device_${figure})`;
+  return {
+    nodes: `max by (instance, node) (last_over_time(plimsoll_node_info${window}))`,
+    devices: named('plimsoll_device_total_bytes'),
+    // Of those that fell silent within the window, too.
+    earlierDevices: named(`last_over_time(plimsoll_device_total_bytes${window})`),
+    used: device('used_bytes'),
+    loadLine: device('load_line_bytes'),
+    risk: device('risk'),
+    outOfMemory: device('out_of_memory_seconds'),
+    leak: device('leak_bytes_per_second'),
+    processLeaks: `max by (${deviceLabels}, pid, process, user, engine, job_id, rank) (plimsoll_process_leak_bytes_per_second)`,
+    jobReserved: job('reserved_bytes'),
+    jobUsed: job('used_bytes'),
+    jobPeak: job('peak_bytes'),
+    // Of several processes of a rank the largest: workers of a data loader have its rank, too.
+    ranks: `max by (${deviceLabels}, engine, job_id, rank, world_size) (plimsoll_process_used_bytes{rank!=""})`,
+  };
+}
+
+/** Sums over all GPUs; over all hosts where there is no GPU. */
+export const historyQueries: Readonly<Record<HistoryQueryName, string>> = {
+  totalBytes: sumOf(deviceLabels, 'plimsoll_device_total_bytes'),
+  usedBytes: sumOf(deviceLabels, 'plimsoll_device_used_bytes'),
+  reservedBytes: sumOf(jobLabels, 'plimsoll_job_reserved_bytes'),
+};
+
+function sumOf(labels: string, figure: string): string {
+  const sum = (chosen: string) => `sum(max by (${labels}) (${figure}${chosen}))`;
+  return `${sum('{device!="host"}')} or ${sum('')}`;
 }

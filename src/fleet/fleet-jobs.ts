@@ -1,9 +1,9 @@
 import { groupedBy } from '../units/grouped-by.js';
 import { isKnown, type Known } from '../units/known.js';
+import type { FleetJob } from './document.js';
 import { bytesOf, type DeviceBook, type FleetAnswers, jobKey } from './fleet-devices.js';
 import type { Point } from './read-answer.js';
 import { byName } from './risk-order.js';
-import type { FleetJob } from './types.js';
 
 /** Jobs that hold memory or a reservation now, those that reserved most above their peak first. */
 export function fleetJobs(answers: FleetAnswers, book: DeviceBook): readonly FleetJob[] {

@@ -1,10 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../units/bytes.js';
 import { askFleet } from './ask-fleet.js';
+import type { FleetHistory } from './document.js';
 import { fleetOf } from './fleet.js';
+import { historyQueryNames, instantQueries, instantQueryNames } from './fleet-devices.js';
 import { answersOf, type MadeMetric, madeAnswers, madeNode } from './made-fleet-for-tests.js';
-import { historyQueryNames, instantQueryNames } from './queries.js';
-import type { FleetHistory } from './types.js';
 
 const history: FleetHistory = { epochMs: [], totalBytes: [], usedBytes: [], reservedBytes: [] };
 
@@ -157,4 +158,15 @@ describe('the fleet', () => {
     await expect(failing).rejects.toThrow('no');
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
   });
+});
+
+it('are those of docs/fleet.md, and no others', () => {
+  const page = readFileSync(new URL('../../docs/fleet.md', import.meta.url), 'utf8');
+  const rows = [...page.matchAll(/^\| (\w+) \| `(max by .*)` \|$/gm)].map(([, name, text]) => [
+    name,
+    text?.replaceAll('[WINDOW]', '[3600s]'),
+  ]);
+  expect(rows).toEqual(instantQueryNames.map((name) => [name, instantQueries(3600)[name]]));
+  expect(page).toContain(`| ${historyQueryNames.join(', ')} |`);
+  expect(page).toContain(`There are ${instantQueryNames.length + historyQueryNames.length},`);
 });

@@ -1,8 +1,4 @@
 import { isKnown } from '../units/known.js';
-import { type DeviceBook, deviceBook, type FleetAnswers, keyOf } from './fleet-devices.js';
-import { fleetJobs, wasteOf } from './fleet-jobs.js';
-import { isAtRisk } from './risk-order.js';
-import { fleetTrainings } from './trainings.js';
 import type {
   Fleet,
   FleetDevice,
@@ -10,7 +6,11 @@ import type {
   FleetLeak,
   FleetNode,
   FleetTotals,
-} from './types.js';
+} from './document.js';
+import { type DeviceBook, deviceBook, type FleetAnswers, keyOf } from './fleet-devices.js';
+import { fleetJobs, wasteOf } from './fleet-jobs.js';
+import { isAtRisk } from './risk-order.js';
+import { fleetTrainings } from './trainings.js';
 
 /** A list for people; the totals count all of them. */
 const maxWastefulJobs = 100;

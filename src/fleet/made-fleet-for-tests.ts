@@ -1,6 +1,5 @@
 import { GiB, MiB } from '../units/bytes.js';
-import type { FleetAnswers } from './fleet-devices.js';
-import type { InstantQueryName } from './queries.js';
+import type { FleetAnswers, InstantQueryName } from './fleet-devices.js';
 import type { Point } from './read-answer.js';
 
 /** A line that an exporter would answer. */
@@ -110,7 +109,7 @@ const metricOf: Readonly<Record<InstantQueryName, string>> = {
   ranks: 'process_used_bytes',
 };
 
-/** What Prometheus would answer after a scrape of such nodes. */
+/** Returns the answers of Prometheus after a scrape of such nodes. */
 export function madeAnswers(nodes: number, gpus: number): FleetAnswers {
   return answersOf(
     new Map(

@@ -10,7 +10,7 @@ import {
   tooMuch,
 } from './read-answer.js';
 
-/** Where Prometheus is, and what it asks of its clients. */
+/** The address of Prometheus, and its requirements for clients. */
 export interface PrometheusAddress {
   /** Without a slash at its end. */
   readonly url: string;
@@ -18,7 +18,7 @@ export interface PrometheusAddress {
   readonly authorization?: string | undefined;
 }
 
-/** What is asked of a Prometheus, over HTTP. Every error is a `Failure`. */
+/** Queries a Prometheus over HTTP. Every error is a `Failure`. */
 export interface Prometheus {
   readonly url: string;
   points(expression: string, signal: AbortSignal): Promise<readonly Point[]>;
@@ -159,7 +159,7 @@ export function prometheusUrl(text: string, source: string): string {
 }
 
 /**
- * What is sent in the header `Authorization`.
+ * The value of the header `Authorization`.
  *
  * @example
  * authorizationOf('bearer abc', 'PLIMSOLL_PROMETHEUS_AUTH'); // 'Bearer abc'

@@ -11,7 +11,7 @@ function matrix(result: readonly unknown[]): string {
   return JSON.stringify({ status: 'success', data: { resultType: 'matrix', result } });
 }
 
-/** What it answers, or the code of its refusal; anything else is a fault. */
+/** Returns the answer, or the code of the refusal; any other error is a fault. */
 function tried(read: (text: string) => unknown, text: string): unknown {
   try {
     return read(text);

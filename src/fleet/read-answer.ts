@@ -1,6 +1,6 @@
 import { Failure } from '../failure.js';
 
-/** What an answer of Prometheus may hold; beyond it the answer is refused, not read in part. */
+/** Limits of an answer from Prometheus; a larger answer is refused, not read in part. */
 export const prometheusLimits = {
   /** 80,000 devices take some 13 MB in one answer; five times as much is not a fleet. */
   answerBytes: 64 * 1024 * 1024,
@@ -57,7 +57,7 @@ export function readLines(text: string): readonly Line[] {
   });
 }
 
-/** What Prometheus says of a query that it refused; undefined where it is not its error document. */
+/** Returns Prometheus's reason for refusing a query; undefined if it is not its error document. */
 export function readError(text: string): string | undefined {
   const { status, error, errorType } = Object(parsed(text));
   if (status !== 'error' || typeof error !== 'string') return undefined;

@@ -1,6 +1,6 @@
 import { isKnown } from '../units/known.js';
 import type { Risk } from '../watch/types.js';
-import type { FleetDevice, FleetNode } from './types.js';
+import type { FleetDevice, FleetNode } from './document.js';
 
 /** How urgent: a device that nobody hears of comes after those that are about to be full. */
 const urgency: Readonly<Record<Risk | 'unknown', number>> = {

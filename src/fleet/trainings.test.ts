@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../units/bytes.js';
+import type { FleetTraining } from './document.js';
 import { fleetOf } from './fleet.js';
 import { answersOf, type MadeMetric } from './made-fleet-for-tests.js';
 import { findTrainings } from './trainings.js';
-import type { FleetTraining } from './types.js';
 
 interface MadeRank {
   readonly rank: number;

@@ -2,10 +2,10 @@ import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { groupedBy } from '../units/grouped-by.js';
 import { isKnown, type Known } from '../units/known.js';
+import type { FleetRank, FleetTraining } from './document.js';
 import { bytesOf, type DeviceBook, type FleetAnswers, keyOf } from './fleet-devices.js';
 import type { Point } from './read-answer.js';
 import { byName, isAtRisk } from './risk-order.js';
-import type { FleetRank, FleetTraining } from './types.js';
 
 /** Distributed trainings, those with most warnings first. */
 export function fleetTrainings(
@@ -87,7 +87,7 @@ function rankOf(point: Point, book: DeviceBook, ownLeak: number | undefined): re
   ];
 }
 
-/** What its owner should know: the ranks of a training wait for one another at every step. */
+/** Returns warnings for the owner: the ranks of a training wait for one another at every step. */
 function warningsOf(training: Omit<FleetTraining, 'warnings'>): readonly string[] {
   const { ranks, missing, worldSize } = training;
   const others = (isKnown(worldSize) ? worldSize : ranks.length) - 1;

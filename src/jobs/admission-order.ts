@@ -3,9 +3,9 @@ import type { Room } from './placement.js';
 import type { RunningJob, WaitingJob } from './types.js';
 
 /**
- * What a job may be ahead of its turn, in seconds; found with `npm run bench packing` on seeds 1 to 30
- * and judged on 80 others. Together they are less than one step of priority: a job that waits longer than
- * that cannot be overtaken by anybody new, however large.
+ * Head start of a job in the queue, in seconds; found with `npm run bench packing` on seeds 1 to 30
+ * and judged on 80 others. Together they are less than one step of priority: no new job, however
+ * large, can overtake a job that has waited longer.
  */
 export const headStarts = {
   /** For as much as the largest device has: small jobs find a gap any time, large ones do not. */

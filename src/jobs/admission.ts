@@ -18,7 +18,7 @@ export interface QueueState {
   readonly waiting: readonly WaitingJob[];
   readonly running: readonly RunningJob[];
   readonly rooms: readonly DeviceRoom[];
-  /** What the last admission answered. */
+  /** The holds of the last admission. */
   readonly holds: readonly Hold[];
   readonly nowMs: number;
 }
@@ -27,7 +27,7 @@ export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
   readonly maxRunning?: number | undefined;
-  /** What each owner may have at the same time; left out, there is no limit. */
+  /** Limits for each owner; no limit if absent. */
   readonly quotaOf?: QuotaOf | undefined;
 }
 
@@ -165,7 +165,7 @@ function spareRooms(
   });
 }
 
-/** Where no more jobs may run at all, none was looked at: what was held stays held. */
+/** If no more jobs may run at all, no job was examined: earlier holds stay. */
 function withKept(
   found: readonly Hold[],
   { holds, waiting }: QueueState,
@@ -233,8 +233,9 @@ function expectedRoomMs(
 }
 
 /**
- * What jobs behind the head may take of a device that is held for it: so little that it fits beside
- * all of them. Those that came before it end sometime; those that overtook it need not.
+ * Returns the bytes that jobs behind the head may take of a device that is held for it: so few that
+ * the head fits beside all of them. Jobs that started before it end at some time; jobs that
+ * overtook it may not.
  */
 function spareBytes(room: DeviceRoom, head: WaitingJob, running: readonly RunningJob[]): number {
   const overtook = running
@@ -243,7 +244,7 @@ function spareBytes(room: DeviceRoom, head: WaitingJob, running: readonly Runnin
   return Math.max(0, reachable(room) - overtook - head.bytes);
 }
 
-/** What could be reserved if none of our jobs ran. */
+/** Returns the bytes that could be reserved if none of our jobs ran. */
 function reachable({ loadLineBytes, otherProcessesBytes }: DeviceRoom): number {
   return isKnown(otherProcessesBytes) ? loadLineBytes - otherProcessesBytes : 0;
 }

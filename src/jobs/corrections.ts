@@ -3,10 +3,9 @@ import { basename } from 'node:path';
 import type { Attempt } from '../run/types.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Basis } from './basis.js';
-import type { NeedReason } from './reasons/types.js';
+import type { Basis, NeedReason } from './reasons/types.js';
 
-/** What an attempt showed of its workload. */
+/** The measurements of an attempt. */
 export interface MeasuredRun {
   readonly peakBytes: number;
   /** It ran out of memory: it needs more than its peak, at least by what it asked for last. */
@@ -28,15 +27,15 @@ const outOfMemoryMargin = 0.25;
 export interface Correction {
   readonly bytes: number;
   readonly basis: Extract<Basis, 'estimated' | 'measured'>;
-  /** What the figure rests on. */
+  /** The basis of the figure. */
   readonly reason: Extract<NeedReason, { code: 'estimated' | 'measured' }>;
 }
 
 /**
- * What to reserve for a workload that ran before: the largest peak of its runs and a margin that
- * shrinks with their number and grows with their spread, and is half as large where they bear the
- * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there
- * is neither: such a job gets a whole device for its first run.
+ * Returns the bytes to reserve for a workload that ran before: the largest peak of its runs and a
+ * margin that shrinks with their number, grows with their spread, and is half as large if they
+ * confirm the estimate; never less than was measured. Without a run it is the estimate. Undefined
+ * without either: such a job gets a whole device for its first run.
  *
  * @example
  * correctEstimate(8e9, [{ peakBytes: 6e9, askedBytes: 'none', seconds: 60 }])?.bytes; // 6600000000
@@ -83,8 +82,8 @@ export function correctEstimate(
 }
 
 /**
- * What an attempt teaches; undefined where its peak was not measured. A program counts what it has
- * itself; what the device loses beside that (the CUDA context) comes on top.
+ * Returns the measurement of an attempt; undefined if its peak was not measured. A program counts
+ * its own memory; the bytes that the device loses beside that (the CUDA context) are added.
  */
 export function measuredRun(attempt: Attempt, besideBytes = 0): MeasuredRun | undefined {
   const { peakBytes, source, peakFrom, exitCode, outOfMemory, startedAt, endedAt } = attempt;
@@ -111,7 +110,7 @@ export function expectedSeconds(runs: readonly MeasuredRun[]): Known<number> {
   return whole.length === 0 ? 'unknown' : Math.max(...whole.map(({ seconds }) => seconds));
 }
 
-/** What makes two jobs the same: they should need the same memory. */
+/** The facts that make two jobs the same: they should need the same memory. */
 export interface WorkloadIdentity {
   readonly command: readonly string[];
   /** Model and settings, where they were told. */

@@ -3,7 +3,7 @@ import { bytesToReserve } from '../plan/fit/fit.js';
 import { type ChangeableSetting, changeableSettings, type Plan } from '../plan/fit/types.js';
 import { placeholdersOf } from '../run/placeholders.js';
 
-/** What a job is started with in place of what was asked for, so that it fits. */
+/** Settings that replace the requested ones, so that a job fits. */
 export interface DegradedSettings {
   readonly batch: number;
   readonly accumulation: number;
@@ -40,8 +40,8 @@ export function changeableSettingsOf(command: readonly string[]): readonly Chang
 export const programPrecision = 'fp32';
 
 /**
- * What a plan for a device of `offerBytes` says to change; undefined where it changes nothing. It may
- * still be too large: then `bytes` is what the smallest settings need.
+ * Returns the changes of a plan for a device of `offerBytes`; undefined if there are none. The job
+ * may still be too large: then `bytes` is the need of the smallest settings.
  */
 export function degradedBy(
   { settings, estimate }: Pick<Plan, 'settings' | 'estimate'>,

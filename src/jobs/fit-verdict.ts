@@ -3,7 +3,7 @@ import { candidates } from './placement.js';
 import type { DegradedReason, RefusalReason } from './reasons/types.js';
 import type { Need } from './types.js';
 
-/** What becomes of a job when it comes in. */
+/** The decision about an incoming job. */
 export type FitVerdict =
   | { readonly verdict: 'fits'; readonly need: Need }
   | {

@@ -2,7 +2,7 @@ import { Failure } from '../failure.js';
 import { MiB } from '../units/bytes.js';
 import { parseSeconds } from '../units/durations.js';
 
-/** What the variables of earlier tools ask for; what is not set is left out. */
+/** The needs stated in variables of other tools; absent ones are not set. */
 export interface JobVariables {
   /** `USE_GPU`: whether jobs may use GPUs at all. */
   readonly useGpus?: boolean;

@@ -18,14 +18,14 @@ export interface LedgerDevice {
   readonly capacityBytes: number;
 }
 
-/** What a device said at one time. */
+/** A reading of a device at one time. */
 export interface LedgerReading {
   /** On a clock that never goes back, the same as that of `release`. */
   readonly atSeconds: number;
   readonly usedBytes: Known<number>;
   /**
-   * What each of our jobs uses of it. A job that is not listed uses nothing; the whole is `unknown`
-   * where processes cannot be told apart.
+   * Bytes of it that each of our jobs uses. A job that is not listed uses nothing; the whole is
+   * `unknown` if processes cannot be told apart.
    */
   readonly jobs: Known<ReadonlyMap<string, number>>;
 }
@@ -40,7 +40,7 @@ export interface DeviceRoom {
   readonly reservedBytes: number;
   /** Reserved by jobs that ended, until the device shows that it came back. */
   readonly releasingBytes: number;
-  /** What can be reserved now; 0 as long as the device has not been read. */
+  /** Bytes that can be reserved now; 0 as long as the device has not been read. */
   readonly freeBytes: number;
 }
 
@@ -76,10 +76,9 @@ interface Account {
 }
 
 /**
- * Who was promised how much of which device. The sum of the reservations on a device never passes
- * its load line; other processes count with what they use; a job that takes more than it was
- * promised counts with what it takes; and what a job had is given again only once a reading, taken
- * after its end, shows that it came back.
+ * The reservations of each device. Their sum never passes the device's load line; other processes
+ * count with their use; a job above its reservation counts with its use; and the bytes of an ended
+ * job are given again only after a later reading shows that they came back.
  *
  * It reads no hardware: readings are handed in.
  *

@@ -37,7 +37,7 @@ export function goesToHost(
 }
 
 /**
- * Where to put a job: as many devices as it asks for, each with room for it, or undefined. Devices
+ * Chooses devices for a job: as many as it asks for, each with room for it, or undefined. Devices
  * with the same room are taken in the order given.
  *
  * @example

@@ -1,7 +1,7 @@
 import type { QuotaReason, RefusalReason } from './reasons/types.js';
 import type { Need, RunningJob } from './types.js';
 
-/** What one person may hold at the same time; no limit where a figure is left out. */
+/** Limits of one person; no limit if a figure is absent. */
 export interface Quota {
   /** Reserved on all devices together. */
   readonly maxMemoryBytes?: number | undefined;
@@ -12,7 +12,7 @@ export interface Quota {
 /** Asked each time that jobs are admitted, so that a change takes effect without a restart. */
 export type QuotaOf = (owner: string) => Quota | undefined;
 
-/** What one person holds now. */
+/** The current share of one person. */
 export interface Share {
   readonly jobs: number;
   readonly bytes: number;

@@ -1,12 +1,11 @@
 import type { Attempt } from '../run/types.js';
 import type { Known } from '../units/known.js';
-import type { Basis } from './basis.js';
-import type { JobReason } from './reasons/types.js';
+import type { Basis, JobReason } from './reasons/types.js';
 
-/** Who has the server's own token; every job was his before there were users. */
+/** The name of the person with the server's own token; owns all jobs made before there were users. */
 export const ownerName = 'owner';
 
-/** Where a job stands. The last five are ends: nothing follows them. */
+/** States of a job. The last five are final. */
 export const jobStates = [
   'waiting',
   'running',
@@ -29,11 +28,11 @@ export interface Reservation {
   readonly simulated?: boolean;
 }
 
-/** What a person asked to run, and what became of it. */
+/** A job as requested, and its state. */
 export interface Job {
   readonly id: string;
   readonly name: string;
-  /** Who submitted it. */
+  /** The person who submitted it. */
   readonly owner: string;
   readonly state: JobState;
   /** Why it is in that state; null where the state says it all. `reasonWords` makes a sentence of it. */
@@ -47,7 +46,7 @@ export interface Job {
   readonly attempts: readonly Attempt[];
 }
 
-/** What a job needs of the devices. */
+/** The need of a job on its devices. */
 export interface Need {
   /** On each of its devices. */
   readonly bytes: number;
@@ -70,7 +69,7 @@ export interface WaitingJob extends Need {
   readonly owner?: string | undefined;
   /** The smaller, the sooner: see `turnOf`. */
   readonly turn: number;
-  /** What of its turn is priority; 0 where it is left out. */
+  /** The priority part of its turn; 0 if absent. */
   readonly priority?: number | undefined;
   /** Seconds that it is ahead of its turn, and for what: see `inOrder`. */
   readonly headStart?: HeadStart | undefined;

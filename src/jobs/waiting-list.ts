@@ -122,7 +122,7 @@ class SortedJobs {
     return this.#jobs.slice(0, end === -1 ? this.#jobs.length : end);
   }
 
-  /** Where the job is, or would be. */
+  /** Returns the place of a job, present or not. */
   place(job: WaitingJob): number {
     let low = 0;
     let high = this.#jobs.length;

@@ -184,7 +184,7 @@ interface Parts {
   readonly first: number;
 }
 
-/** What its turn is made of. */
+/** Returns the parts of a turn. */
 function partsOf({ turn, priority = 0, headStart = noHeadStart }: WaitingJob): Parts {
   const { size, length, first } = headStart;
   const submitted = turn / 1000 + priority * agingSeconds + size + length + first;

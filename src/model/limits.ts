@@ -1,6 +1,6 @@
 /**
- * What a foreign file may hold. Files come from strangers: without limits, a few bytes that claim to
- * be a billion of something would take the memory or the time of the reader.
+ * Limits of a foreign file. Without them, a few bytes that claim a billion of something would take
+ * the memory or the time of the reader.
  */
 export const limits = {
   /** The largest published config lists 21,841 class names twice, in under 2 MB. */

@@ -1,4 +1,4 @@
-import type { TensorGroup } from './types.js';
+import type { TensorGroup } from './model.js';
 
 /**
  * Collects the parameters of a model under their names in transformers, numbers written as `*`.

@@ -13,13 +13,13 @@ import {
   safetensorsFile,
 } from './files-for-tests.js';
 import { limits } from './limits.js';
+import type { Weights } from './model.js';
 import {
   chooseInFolder,
   readModel,
   readSafetensors,
   readShardedSafetensors,
 } from './read-model.js';
-import type { Weights } from './types.js';
 import { WeightTally } from './weight-tally.js';
 
 const config = '{"model_type":"gpt2"}';

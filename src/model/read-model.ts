@@ -11,7 +11,7 @@ import {
 import { ggufMagic } from './gguf/gguf-header.js';
 import { readGguf } from './gguf/read-gguf.js';
 import { limits } from './limits.js';
-import type { Model, ModelDescription, Weights } from './types.js';
+import type { Model, ModelDescription, Weights } from './model.js';
 import { WeightTally } from './weight-tally.js';
 
 const understood =
@@ -116,7 +116,7 @@ function notUnderstood(path: string, why: string, next = understood): Failure {
 }
 
 /**
- * What the headers of safetensors files tell, together. Throws a `Failure` (`no-file` or
+ * Reads the headers of safetensors files together. Throws a `Failure` (`no-file` or
  * `bad-safetensors`) that names the file.
  *
  * @example
@@ -144,7 +144,7 @@ export function readShardedSafetensors(indexPath: string): Weights {
 
 const indexName = 'model.safetensors.index.json';
 
-/** What in a folder stands for its model. */
+/** The file of a folder that describes its model. */
 interface FolderChoice {
   readonly config?: string;
   readonly weights?: { readonly format: 'index' | 'safetensors' | 'gguf'; readonly name: string };

@@ -1,6 +1,6 @@
 import type { Failure } from '../failure.js';
 import { limits } from './limits.js';
-import type { WeightGroup, Weights, WeightsOfType } from './types.js';
+import type { WeightGroup, Weights, WeightsOfType } from './model.js';
 
 const numberInName = /(?<=^|\.)\d+(?=\.|$)/g;
 
@@ -46,7 +46,7 @@ export class WeightTally {
     return this.#names.has(name);
   }
 
-  /** What was added; the sums are exact or an error. */
+  /** Adds up; the sums are exact or an error. */
   total(
     format: Weights['format'],
     files: readonly string[],

@@ -107,7 +107,7 @@ export interface OverRanksPage {
 }
 
 /**
- * What fills a rank against the number of ranks, as one HTML page that stands alone.
+ * Renders the memory of a rank for each number of ranks as one HTML page that stands alone.
  *
  * @example
  * await writeFile('ranks.html', renderOverRanksHtml({ found, source, workload, version }));
@@ -233,7 +233,7 @@ function stacked(
   });
 }
 
-/** What the page needs beside the look of an estimate's. */
+/** Style of the page beside that of an estimate. */
 const ranksStyle = `
 .ranks .axis { stroke: var(--ink); stroke-opacity: .35; }
 .ranks .card { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 7 5; }

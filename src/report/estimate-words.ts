@@ -21,7 +21,7 @@ export interface Answer {
   readonly name: string;
   readonly bytes: number;
   readonly what: string;
-  /** Where it lies with the confidence of the estimate, where that is known. */
+  /** Its interval with the confidence of the estimate, if known. */
   readonly interval?: { readonly lowBytes: number; readonly highBytes: number };
 }
 
@@ -230,7 +230,7 @@ export function settingOptions(settings: Partial<Workload>): string {
 }
 
 /**
- * What a server of a model has room for, for people.
+ * Describes the room of a model's server for people.
  *
  * @example
  * serveText(answer.serve); // 'Room for 34 requests of 8,192 tokens at once ...'

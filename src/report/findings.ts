@@ -1,7 +1,7 @@
 import { Failure } from '../failure.js';
 import type { AttemptSnapshot } from '../run/types.js';
 import { analyseSnapshot, type SnapshotAnalysis } from '../snapshot/analyse.js';
-import { frameText, isOwn } from '../snapshot/answer/frame-place.js';
+import { frameText, isOwn } from '../snapshot/answer/holders.js';
 import type { OutOfMemoryEvent } from '../snapshot/answer/out-of-memory.js';
 import { recordingOf } from '../snapshot/document.js';
 import { readSnapshot } from '../snapshot/read-snapshot.js';
@@ -20,7 +20,7 @@ export interface Finding {
 }
 
 /**
- * What a profile found out about a device, the most telling facts in words.
+ * Describes the findings of a profile about a device, the most important first.
  *
  * @example
  * deviceFindings(report.devices['gpu:0']).map((finding) => finding.text);
@@ -108,7 +108,7 @@ const muchStuck = 0.15;
 const worthSaving = 0.02;
 
 /**
- * What a snapshot tells, the most telling facts in words, the gravest first.
+ * Describes the findings of a snapshot, the most serious first.
  *
  * @example
  * snapshotFindings(analyseSnapshot(snapshot)).map((finding) => finding.text);
@@ -126,7 +126,7 @@ export function snapshotFindings(analysis: SnapshotAnalysis): Finding[] {
   return all.toSorted((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
 }
 
-/** Where an allocation comes from, in one line: the user's own frame, and what it called. */
+/** Returns an allocation's origin in one line: the user's own frame, and the call it made. */
 export function originText(frames: readonly Frame[]): string {
   const [innermost] = frames;
   if (innermost === undefined) return 'no frames recorded';

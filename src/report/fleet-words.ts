@@ -1,4 +1,4 @@
-import type { FleetDevice, FleetRank, FleetTotals, FleetTraining } from '../fleet/types.js';
+import type { FleetDevice, FleetRank, FleetTotals, FleetTraining } from '../fleet/document.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';

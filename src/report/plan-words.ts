@@ -4,9 +4,9 @@ import type { Sharding, ShardingOption } from '../plan/sharding/sharding-option.
 import { formatBytes } from '../units/bytes.js';
 import { count } from './words.js';
 
-/** What a plan is held against. */
+/** The budget of a plan. */
 export interface PlanBudgetWords {
-  /** What the device offers, the CUDA context included. */
+  /** Memory of the device, the CUDA context included. */
   readonly memoryBytes: number;
   readonly contextBytes: number;
 }
@@ -140,12 +140,12 @@ export function fitWords({
   return surely ? 'yes' : 'barely';
 }
 
-/** What stands over the settings of a plan. */
+/** Returns the heading of a plan's settings. */
 export function settingsHeading({ fits }: Pick<Plan, 'fits'>): string {
   return fits ? 'Set this' : 'With this';
 }
 
-/** What stands over what else there is. */
+/** Returns the heading of the other options. */
 export function othersHeading({ alternatives, settings }: Plan): string {
   const own = optionWords(settings);
   return alternatives.every((one) => optionWords(one.settings) === own)
@@ -175,9 +175,9 @@ export interface SharedOut extends Sharding {
   readonly gpus: number;
   /** Whether the number of GPUs is an answer, and not what was asked for. */
   readonly needed: boolean;
-  /** What changes of what was asked for. */
+  /** Changes of the request. */
   readonly changes?: string;
-  /** What to paste. */
+  /** Lines to paste. */
   readonly snippet?: string;
 }
 

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../device/types.js';
+import type { ProcessReading } from '../device/device.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
@@ -310,7 +310,7 @@ function labelY(y: number, others: readonly number[]): number {
   return others.some((other) => other <= y && y - other < labelHeight) ? y + 14 : y - 5;
 }
 
-/** What the picture shows, for those who do not see it. */
+/** Describes the picture, for people who cannot see it. */
 function description(device: DeviceReport): string {
   const { statistics, series, forecast, provenance } = device;
   const span = formatSeconds((series.seconds.at(-1) ?? 0) - (series.seconds[0] ?? 0));
@@ -448,7 +448,7 @@ function eventSection({ events }: ProfileReport): Markup | undefined {
   return html`<section aria-labelledby="events"><h2 id="events">Events</h2><div class="scroll"><table class="flowing"><thead><tr><th scope="col" class="number">After</th><th scope="col">Device</th><th scope="col">What happened</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
 }
 
-/** What happened to a device, in words. */
+/** Describes an event of a device. */
 function eventWords(event: ReportEvent): string {
   switch (event.type) {
     case 'appeared':

@@ -1,5 +1,5 @@
+import type { DeviceInfo, ProcessReading } from '../device/device.js';
 import { loadLineOf } from '../device/load-line.js';
-import type { DeviceInfo, ProcessReading } from '../device/types.js';
 import { isKnown, type Known } from '../units/known.js';
 import type {
   Alert,
@@ -38,7 +38,7 @@ export interface DeviceReport extends DeviceInfo {
   readonly currentUsage: CurrentUsage;
   readonly statistics: UsageStatistics;
   readonly loadLine: { readonly percent: number; readonly bytes: Known<number> };
-  /** What the forecast counts down to: the capacity, or the allocator's own cap. */
+  /** The limit that the forecast counts down to: the capacity, or the allocator's own cap. */
   readonly limit: { readonly bytes: Known<number>; readonly of: 'capacity' | 'allocator' };
   readonly forecast: Forecast;
   readonly leak: Leak;
@@ -58,7 +58,7 @@ interface CurrentUsage {
   readonly usedPercent: Known<number>;
   /** How busy the processor is. */
   readonly utilizationPercent: Known<number>;
-  /** What a caching allocator inside a process said of itself. */
+  /** The report of a caching allocator inside a process. */
   readonly allocator: Known<{
     readonly allocatedBytes: number;
     readonly reservedBytes: number;
@@ -131,7 +131,7 @@ export interface ProfileInput {
 }
 
 /**
- * What was seen while memory was watched, as one JSON document.
+ * Builds the report of a watched time as one JSON document.
  *
  * @example
  * const report = buildProfileReport({ states, alerts, events, startedEpochMs, endedEpochMs,

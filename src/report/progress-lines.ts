@@ -6,7 +6,7 @@ import { isKnown, type Known } from '../units/known.js';
 /** In units of the drawing, which is stretched to the width that there is. */
 export const chartSize = { width: 960, height: 120 } as const;
 
-/** What stands beside a drawing: at both ends of an axis, and in its middle. */
+/** Labels of an axis: at both ends, and in its middle. */
 export type Ticks = readonly [string, string, string];
 
 /** A line of values over time, with what stands beside it. */
@@ -32,7 +32,7 @@ export interface ProgressLine extends Curve {
 export interface ProgressLines {
   readonly summary: string;
   readonly lines: readonly ProgressLine[];
-  /** Where a recovery lies across all of them. */
+  /** Positions of recoveries on that axis. */
   readonly marks: readonly { readonly x: number; readonly rung: string; readonly why: string }[];
 }
 
@@ -76,7 +76,7 @@ const figures: readonly Figure[] = [
   },
 ];
 
-/** What is drawn of these: steps a second only where not all of them tell of samples. */
+/** Selects the figures to draw: steps a second only if not all series report samples. */
 export function shownFigures(series: readonly (readonly ProgressPoint[])[]): readonly Figure[] {
   const tellsSamples = series.every(
     (points) => points.length === 0 || points.some(({ samplesPerSecond: rate }) => isKnown(rate)),
@@ -84,7 +84,7 @@ export function shownFigures(series: readonly (readonly ProgressPoint[])[]): rea
   return tellsSamples ? figures.filter(({ name }) => name !== stepRate) : figures;
 }
 
-/** What a chart says of its last value: an attempt that goes on has no end. */
+/** Returns the words for a chart's last value: a running attempt has no end. */
 export function lastWords({ name, last }: ProgressLine, goesOn: boolean): string {
   return `${name}, ${goesOn ? 'now' : 'at the end'} ${last}`;
 }

@@ -16,8 +16,8 @@ export interface SegmentKind {
 }
 
 /**
- * What stands before the columns in the packed data of a page. Tick 0 is before the first event;
- * tick `1 + n` is after event `n`, or after a group of events where there are too many of them.
+ * The header of the columns in the packed data of a page. Tick 0 is before the first event; tick `1
+ * + n` is after event `n`, or after a group of events if there are too many of them.
  */
 export interface RecordingHeader {
   readonly ticks: number;
@@ -33,11 +33,11 @@ export interface RecordingHeader {
     readonly outOfMemory: readonly number[];
     readonly steps: readonly number[];
   };
-  /** Where stretches of addresses begin: place in units of 512 bytes, and the address itself. */
+  /** Starts of address ranges: place in units of 512 bytes, and the address itself. */
   readonly regions: readonly (readonly [place: number, address: string])[];
-  /** What kinds of segments there are; the column `segmentKind` has their numbers. */
+  /** The kinds of segments; the column `segmentKind` has their numbers. */
   readonly kinds: readonly SegmentKind[];
-  /** Who held memory at the snapshot and at the peak: stack and bytes by turns. */
+  /** Holders of memory at the snapshot and at the peak: stack and bytes in alternation. */
   readonly holdersNow: readonly number[];
   readonly holdersPeak: readonly number[];
   readonly frames: readonly PageFrame[];

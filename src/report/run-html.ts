@@ -19,7 +19,7 @@ import {
 import { nextCommand } from './text/run-ending.js';
 import { count, holderWords, utcWords } from './words.js';
 
-/** What the page of a run has beyond the common look. */
+/** Style of a run's page beside the common one. */
 const runStyle = `
 .command { font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, "Liberation Mono", monospace; font-size: 13.5px; background: var(--chip); padding: 8px 12px; border-radius: 4px; overflow-wrap: anywhere; margin: 18px 0 0; max-width: none; }
 .hull { display: block; width: 100%; min-width: 140px; height: 22px; overflow: visible; }
@@ -173,7 +173,7 @@ ${snapshotPart(attempt.snapshot)}
 </section>`;
 }
 
-/** What it held until it ran out, from its start to its end. */
+/** Draws the memory of an attempt from its start to its end. */
 function memoryPart({ memory = [], limit }: Attempt): Markup | false {
   const end = memory.at(-1)?.atSeconds ?? 0;
   if (memory.length < 2 || end <= 0) return false;

@@ -86,7 +86,7 @@ function inScript(program: string): Markup {
   return new Markup(program.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3C`));
 }
 
-/** What the page of a snapshot adds to the look of all pages. */
+/** Style of a snapshot's page beside that of all pages. */
 const snapshotStyle = `
 main { max-width: 1180px; }
 .chart-box { position: relative; margin-top: 14px; border: 1px solid var(--rule); border-radius: 6px; background: var(--card); overflow: hidden; }

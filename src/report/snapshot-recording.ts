@@ -1,17 +1,16 @@
 import { gzipSync } from 'node:zlib';
-import { blockStep } from '../estimate/allocator/sizes.js';
+import { blockStep } from '../estimate/allocator/settings.js';
 import type { SnapshotAnalysis } from '../snapshot/analyse.js';
 import {
   frameText,
+  type Holder,
   isOwn,
   moduleFrame,
   ownFrame,
   placeText,
-} from '../snapshot/answer/frame-place.js';
-import type { Holder } from '../snapshot/answer/holders.js';
+} from '../snapshot/answer/holders.js';
 import { type SegmentLife, segmentLives } from '../snapshot/history/held-segments.js';
-import { rebuildHistory } from '../snapshot/history/history.js';
-import { before, type Lives, never } from '../snapshot/history/lives.js';
+import { before, type Lives, never, rebuildHistory } from '../snapshot/history/history.js';
 import type { DeviceSnapshot, Frame, Names } from '../snapshot/snapshot.js';
 import { secondsAt } from './findings.js';
 import type {
@@ -22,13 +21,13 @@ import type {
   SegmentKind,
 } from './recording-header.js';
 
-/** What a page knows of a recording, before it is packed. */
+/** The contents of a recording's page, before they are packed. */
 interface SnapshotPageData {
   readonly header: Omit<RecordingHeader, 'columns'>;
   readonly columns: Readonly<Record<ColumnName, Column>>;
 }
 
-/** What a page may hold at most. */
+/** Limits of a page. */
 export interface PageLimits {
   readonly ticks: number;
   readonly lives: number;

@@ -1,4 +1,4 @@
-import type { AllocatorReading, DeviceInfo, ProcessReading } from '../device/types.js';
+import type { AllocatorReading, DeviceInfo, ProcessReading } from '../device/device.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type {
@@ -11,7 +11,7 @@ import type {
   Series,
 } from '../watch/types.js';
 
-/** What a hand-made state holds; everything left out is ordinary. */
+/** The stated parts of a made state; absent ones are ordinary. */
 export interface StateRecipe {
   readonly info?: Partial<DeviceInfo>;
   readonly present?: boolean;

@@ -101,7 +101,7 @@ const causes: Readonly<Record<Cause, string>> = {
   unknown: 'unknown',
 };
 
-/** What fills the memory, with the word explained. */
+/** Names the cause of the use, with an explanation. */
 export function causeWords(cause: Cause): string {
   return causes[cause];
 }
@@ -149,11 +149,11 @@ function withoutFullStop(sentence: string): string {
   return sentence.replace(/\.\s*$/, '');
 }
 
-/** What held the memory of an attempt, for the terminal and for its page. */
+/** Words for the holders of an attempt's memory, for the terminal and its page. */
 interface HolderWords {
   readonly title: string;
   readonly processes: readonly { readonly bytes: string; readonly command: string }[];
-  /** What a reader should know of these figures. */
+  /** A note on these figures. */
   readonly note: string;
 }
 

@@ -34,7 +34,7 @@ export function jobEnvironment(options: {
   readonly attempt: number;
   readonly id: string;
   readonly bridge: string;
-  /** Where the SDK keeps its files; undefined where it shall keep none. */
+  /** The folder of the SDK's files; undefined if it keeps none. */
   readonly sdkFolder: string | undefined;
   readonly pythonFolder: string;
   readonly memoryBytes: number | undefined;

@@ -62,7 +62,7 @@ export interface AttemptStart {
   /** Of one that was started before we came, while it lives. */
   readonly firstPid: number | undefined;
   readonly bridge: string;
-  /** What the program runs as, where it is another account than ours. */
+  /** The account of the program if it is another than ours. */
   readonly account: Account | undefined;
   readonly memoryBytes: number | undefined;
   /** The CUDA context beside that, as a limit that is asked for later has it in it. */
@@ -73,7 +73,7 @@ export interface AttemptStart {
   readonly limit: EnforcedLimit;
   readonly cgroup: LimitCgroup | undefined;
   readonly killsBefore: Known<number>;
-  /** Where a sweep wrote down what the cgroup had counted. */
+  /** The file in which a sweep noted the cgroup's count of kills. */
   readonly killsFile: string;
   /** Rungs that were climbed in it before we came. */
   readonly rungs: readonly ClimbedRung[];
@@ -430,11 +430,11 @@ export interface Evidence {
   /** Whether the kernel killed one of this program's processes for want of memory elsewhere. */
   readonly killedByKernel: Known<boolean>;
   readonly limit: EnforcedLimit;
-  /** What the SDK reported of an out-of-memory that it could not recover from. */
+  /** The SDK's report of an out-of-memory that it could not recover from. */
   readonly reported: OutOfMemory | undefined;
-  /** What was read in the program's output. */
+  /** The out-of-memory read from the program's output. */
   readonly read: OutOfMemory | undefined;
-  /** What was read there and may have another cause. */
+  /** An out-of-memory read there that may have another cause. */
   readonly suspected?: OutOfMemory | undefined;
   /** Whether the program came near its limit. */
   readonly memoryWasShort?: boolean;

@@ -33,7 +33,7 @@ export interface NewRunOptions {
   readonly pinnedDevice: boolean;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What that environment has otherwise than the person's own. */
+  /** Differences between that environment and the user's own. */
   readonly environmentChanges?: readonly EnvironmentChange[];
   readonly home: string;
   readonly reports: readonly string[];

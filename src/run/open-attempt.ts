@@ -110,7 +110,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
   );
 }
 
-/** Where it cannot be bounded, the job's log cannot be either, and says so. */
+/** Bounds the log. If it cannot, it says so, because the job's log stays unbounded. */
 function boundLate(path: string, { clock, libc }: RunContext): BoundLog {
   return boundLog({ path, limit: lateLogLimit, clock, libc, notify: () => {} });
 }
@@ -204,7 +204,7 @@ async function wasLaunched(
   return true;
 }
 
-/** What is launched: the program itself; or, as another account, what becomes it without being root. */
+/** Returns the program to launch: the command itself, or the one that changes to another account. */
 function programOf(
   options: OpenAttemptOptions,
   start: StartedEntry,
@@ -279,7 +279,7 @@ interface LimitSetup {
  */
 export function enforceLimit(options: {
   readonly memoryBytes: number | undefined;
-  /** What a CUDA context takes of the GPU beside that. */
+  /** The CUDA context's bytes on the GPU beside that. */
   readonly contextBytes?: number | undefined;
   readonly device: string;
   /** The same for people, where it is simulated. */

@@ -6,7 +6,7 @@ import type { PeakSource } from './types.js';
 
 export interface MemorySample {
   readonly heldBytes: Known<number>;
-  /** What each process holds of the host's memory. */
+  /** Bytes of host memory of each process. */
   readonly processes: readonly ProcessBytes[];
 }
 
@@ -14,7 +14,7 @@ export interface MemorySample {
 export interface PeakMeter {
   /** Looks now; on a GPU `heldBytes` is what its driver said last. */
   sample(pids: readonly number[]): MemorySample;
-  /** What a GPU's driver says that these processes hold now. */
+  /** Notes the bytes that a GPU's driver reports for these processes. */
   sawOnDevice(bytes: number): void;
   /** The most address space that one process had. */
   readonly mappedBytes: Known<number>;

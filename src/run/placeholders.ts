@@ -2,7 +2,7 @@ import { Failure } from '../failure.js';
 import { isKnown } from '../units/known.js';
 import type { RunSettings } from './types.js';
 
-/** What may stand in a command in braces; each is also a variable of the program's environment. */
+/** Words in braces that a command may contain; each is also a variable of the program's environment. */
 export const placeholders = [
   'batch_size',
   'accumulation',

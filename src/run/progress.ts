@@ -37,7 +37,7 @@ export class ProgressBook {
   #who: string | undefined;
   #isTraining = false;
   #points: ProgressPoint[] = [];
-  /** What the next rate is counted from, oldest first: one from before the last second, and all since. */
+  /** Readings for the next rate, oldest first: one from before the last second, and all since. */
   #recent: Reading[] = [];
   /** Seconds between points; doubled when there are too many. */
   #gap = 0;

@@ -19,7 +19,7 @@ import { noOrphans, type Orphans, type watchOrphans } from './processes/orphans.
 import type { HeldOnDevice, RunDevice } from './run-device.js';
 import type { AttemptSnapshot } from './types.js';
 
-/** What a run may touch of the machine; the command and tests hand it in. */
+/** The parts of the machine that a run may use; the command and tests pass it in. */
 export interface RunContext {
   readonly clock: Clock;
   readonly home: string;
@@ -44,7 +44,7 @@ export interface RunContext {
   readonly explain: (snapshot: AttemptSnapshot) => Promise<AttemptSnapshot>;
   /** For people, on stderr, only when something happens that they must know. */
   readonly notify: (line: string) => void;
-  /** What these processes hold on the device of the run; undefined where it is not known. */
+  /** Reads the bytes of these processes on the run's device; undefined if not known. */
   readonly readDevice: (pids: readonly number[]) => Promise<HeldOnDevice | undefined>;
   readonly patience: Patience;
 }
@@ -57,7 +57,7 @@ interface OpenContextOptions
   readonly graceSeconds: number;
   /** Stdout is for something else, such as a JSON document. */
   readonly keepStdoutFree: boolean;
-  /** What the job prints goes to its log by itself; showing it again would double it. */
+  /** The log receives the job's output by itself; showing it again would double it. */
   readonly hasLog: boolean;
   /** Lines about the run, for people. */
   readonly notify: (line: string) => void;

@@ -1,23 +1,22 @@
+import { type Device, DeviceLost } from '../device/device.js';
 import type { Discovery } from '../device/discover.js';
-import { selectDevices } from '../device/select-devices.js';
-import { type Device, DeviceLost } from '../device/types.js';
+import { selectDevices, visibleGpus } from '../device/select-devices.js';
 import { type DeviceUse, readDeviceUse } from '../device/use-file.js';
-import { visibleGpus } from '../device/visible-gpus.js';
 import { systemClock } from '../time/clock.js';
 import { isKnown } from '../units/known.js';
 import { type ProcessBytes, sumBytes } from './processes/memory-holders.js';
 
-/** What the processes of a run hold of its device. */
+/** The bytes of a run's processes on its device. */
 export interface HeldOnDevice {
   readonly processes: readonly ProcessBytes[];
-  /** What all other processes hold of it. */
+  /** Bytes of all other processes on it. */
   readonly othersBytes: number;
 }
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
   readonly id: string;
-  /** What its driver calls it. */
+  /** Its name, by its driver. */
   readonly name: string;
   /** It stands for a GPU that is not there. */
   readonly isSimulated: boolean;

@@ -4,7 +4,7 @@ import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import type { RunPlan } from './store/run-plan.js';
 import type { Outcome, RunSettings } from './types.js';
 
-/** Where a run goes on: at its beginning, in the middle of an attempt, or after one. */
+/** The point where a run continues: at its beginning, in an attempt, or after one. */
 export interface Standing {
   readonly number: number;
   readonly settings: RunSettings;
@@ -33,7 +33,7 @@ export function whereItStands(past: readonly JournalEntry[], plan: RunPlan): Sta
   return { number: 1, settings: plan.settings, started: undefined, isOver };
 }
 
-/** What a reader of the report should know from the start. */
+/** Returns notes that the report should have from the start. */
 export function firstNotes(past: readonly JournalEntry[], { libcMissing }: RunContext): string[] {
   const attached = past.filter(({ type }) => type === 'attached').length;
   const notes: string[] = [];

@@ -1,14 +1,13 @@
-import { smallerMicrobatch } from '../batches/sizes/smaller-microbatch.js';
+import { smallerMicrobatch } from '../batches/sizes.js';
 import { Failure } from '../failure.js';
 import { isDiskFull } from '../files/system-errors.js';
 import { changesOf } from '../plan/environment/job-environment.js';
 import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { shellWords } from '../units/words.js';
-import { configuredBatches, tellsAccumulation } from './adapt/adapted-config.js';
+import { configuredBatches, tellsAccumulation, type YamlSettings } from './adapt/adapted-config.js';
 import { accumulationOf, type KnownFlags, plainName } from './adapt/known-flags.js';
 import { flagsOf, type OtherFlags, otherFlags } from './adapt/other-flags.js';
-import type { YamlSettings } from './adapt/yaml-settings.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import {
   climb,
@@ -267,8 +266,8 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
 }
 
 /**
- * What the program can be told when it is started anew. One that writes checkpoints by the SDK need
- * not be told that it is.
+ * Returns the settings that the program accepts at a new start. A program that writes checkpoints
+ * by the SDK needs no option for them.
  */
 function declaredBy(
   { command, config }: RunPlan,
@@ -294,7 +293,7 @@ function boundJobLog(path: string, plan: RunPlan, { clock, libc, notify }: RunCo
 }
 
 /**
- * What a person said of memory and device, for the next `plimsoll run` that is named to them.
+ * Returns the user's options of memory and device, for the command line of the next `plimsoll run`.
  *
  * @example
  * keptOptions(plan); // ['--memory', '8GiB', '--device', 'gpu:0']
@@ -343,8 +342,8 @@ interface Advice {
 }
 
 /**
- * What held the memory, what would fit by estimate, and the command to type; undefined where the
- * command tells nothing of its batch.
+ * Returns the holders of the memory, the settings that would fit by estimate, and the command to
+ * type; undefined if the command does not show its batch.
  *
  * @example
  * whatToType(ending)?.words;
@@ -414,7 +413,7 @@ function byFiles({ command, files, attempt, ...known }: Ending): Advice | undefi
   return { words: `${fits.words} ${change} Or let it be done, in a copy: ${tryNext}`, tryNext };
 }
 
-/** What a file that sets no accumulation needs beside a smaller batch. */
+/** Names the accumulation that a file must add beside a smaller batch. */
 function addedWords(batchKey: string, accumulation: number): string {
   const name = accumulationOf[plainName(batchKey)];
   return name === undefined
@@ -459,7 +458,7 @@ function oneSample(setting: string, { peakBytes }: Attempt): Advice {
   };
 }
 
-/** What the ladder can change from outside, beside the batch. */
+/** Settings that the ladder can change from outside, beside the batch. */
 const changeable: readonly Placeholder[] = ['checkpointing', 'precision', 'offload', 'device'];
 const oneSampleWords = 'Nothing left to try: one sample at a time does not fit';
 

@@ -108,8 +108,9 @@ function isAbandoned(folder: RunFolder, id: string, procRoot: string, nowMs: num
 }
 
 /**
- * What its files still tell, written where the person asked for it; a file that is there already is
- * another run's, and stays. HTML is written by the supervisor that takes a run up.
+ * Writes the reports of an ended run again from its files, to the paths that the user asked for; an
+ * existing file belongs to another run, and stays. The supervisor that resumes a run writes the
+ * HTML.
  */
 function writeLastReports(folder: RunFolder): void {
   const plan = folder.readPlan();

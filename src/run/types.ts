@@ -1,7 +1,7 @@
 import type { EnvironmentChange } from '../plan/environment/job-environment.js';
 import type { Known, Provenance } from '../units/known.js';
 
-/** What a program can be told; the keys are the placeholders of its command. */
+/** Settings that a program accepts; the keys are the placeholders of its command. */
 export interface RunSettings {
   readonly batch_size: Known<number>;
   /** Microbatches that make up one batch. */
@@ -44,9 +44,9 @@ export interface ClimbedRung {
   readonly atSeconds: number;
 }
 
-/** What is known of memory that ran out. Bytes that were not told are `unknown`. */
+/** Facts about an out-of-memory. Bytes that were not reported are `unknown`. */
 export interface OutOfMemory {
-  /** Who ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `killed-at-limit`, ... */
+  /** The part that ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `killed-at-limit`, ... */
   readonly kind: string;
   readonly askedBytes: Known<number>;
   readonly freeBytes: Known<number>;
@@ -54,7 +54,7 @@ export interface OutOfMemory {
   readonly message: string;
 }
 
-/** What a training step of so many samples takes at most, measured in a program that had run out of memory. */
+/** Peak of a training step of so many samples, measured in a program that had run out of memory. */
 export interface MeasuredSize {
   readonly microbatch: number;
   readonly peakBytes: number;
@@ -78,7 +78,7 @@ export interface Attempt {
   readonly source: Provenance;
   readonly peakFrom: PeakSource;
   readonly limit: EnforcedLimit;
-  /** What the SDK wrote when memory ran out, and what it tells. */
+  /** The snapshot that the SDK wrote when memory ran out, and its contents. */
   readonly snapshot: AttemptSnapshot | null;
   /** Of an attempt that ran out of memory: what it held over time, thinned; peaks are kept. */
   readonly memory?: readonly MemoryPoint[];
@@ -98,7 +98,7 @@ export interface Attempt {
   readonly launchers?: readonly string[];
 }
 
-/** What the buffer stores of a program did and hold; measured. */
+/** Counts of a program's buffer stores; measured. */
 export interface AttemptBuffers {
   readonly items: number;
   readonly hits: number;
@@ -106,7 +106,7 @@ export interface AttemptBuffers {
   readonly evictions: number;
   readonly memoryBytes: number;
   readonly fileBytes: number;
-  /** What the items would take without compression. */
+  /** Size of the items without compression. */
   readonly rawBytes: number;
   readonly hitRate: Known<number>;
   readonly compressionRatio: Known<number>;
@@ -136,7 +136,7 @@ export interface MemoryHolders {
   readonly atSeconds: number;
   /** Of all its processes, also those that are not named. */
   readonly totalBytes: number;
-  /** What programs outside of the run held of the same GPU; `unknown` on the host. */
+  /** Bytes of other programs on the same GPU; `unknown` on the host. */
   readonly othersBytes: Known<number>;
   /** Largest first. */
   readonly processes: readonly MemoryHolder[];
@@ -149,7 +149,7 @@ export interface MemoryHolder {
   readonly bytes: number;
 }
 
-/** Where a program was at a time, as its steps told. */
+/** The progress of a program at a time, as its steps reported. */
 export interface ProgressPoint {
   /** Counted from the start of the attempt. */
   readonly atSeconds: number;
@@ -194,7 +194,7 @@ export interface RunReport {
   readonly attempts: readonly Attempt[];
   /** Variables that the program got otherwise than the person had them; left out where none are. */
   readonly environmentChanges?: readonly EnvironmentChange[];
-  /** What a reader should know besides: a limit that could not be set, a supervisor that died. */
+  /** Notes for the reader: a limit that could not be set, a supervisor that died. */
   readonly notes: readonly string[];
   /** After a failure for memory: the command that changes the options of this one by itself. */
   readonly tryNext?: string;

@@ -4,7 +4,7 @@ import { isKnown } from '../units/known.js';
 import type { NextAttempt } from './ladder/climb.js';
 import type { Attempt, AttemptSpill, OutOfMemory, RunSettings } from './types.js';
 
-/** What an attempt is told, in a few words: `batch 8 x 4, checkpointing, bf16`. */
+/** Describes an attempt's settings in a few words: `batch 8 x 4, checkpointing, bf16`. */
 export function settingsWords(settings: RunSettings): string {
   const { batch_size: batch, accumulation } = settings;
   return [

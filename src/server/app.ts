@@ -12,7 +12,7 @@ import { statusOf } from './errors/error-status.js';
 import { noPage, tooBusy, unknownRoute, wrongMethod } from './errors/refusals.js';
 import { securityHeaders, whenAnswered } from './http/exchanges.js';
 import { serverLimits } from './http/limits.js';
-import type { StrangerConnections } from './http/stranger-connections.js';
+import type { StrangerConnections } from './http/listen.js';
 import { IncomingBytes } from './input/read-body.js';
 import { addressOf, peerOf } from './local/peer-credentials.js';
 import type { Metrics } from './metrics/metrics.js';

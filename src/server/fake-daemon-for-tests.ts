@@ -34,7 +34,7 @@ export interface FakeDaemon extends Daemon {
   readonly listeners: number;
   /** Requests as they came in. */
   readonly submitted: readonly JobRequest[];
-  /** Who sent them. */
+  /** Their submitters. */
   readonly submitters: readonly (Submitter | undefined)[];
 }
 

@@ -11,31 +11,36 @@ import { type Gate, LoginLinks, loginLink } from './access/identify.js';
 import { openPeople, type People } from './access/people.js';
 import { requireOwn } from './access/permissions.js';
 import { Sessions } from './access/sessions.js';
-import { checkToken } from './access/token.js';
+import { checkToken, WrongTokens } from './access/token.js';
 import type { UserStore } from './access/users/user-store.js';
-import { WrongTokens } from './access/wrong-tokens.js';
 import { createApp } from './app.js';
 import { type ErrorReport, readable } from './errors/error-body.js';
 import { EventHub } from './events/event-hub.js';
 import { createHttpServer } from './http/http-listener.js';
 import { serverLimits } from './http/limits.js';
-import { closeServers, listen } from './http/listen.js';
-import { StrangerConnections } from './http/stranger-connections.js';
+import { closeServers, listen, StrangerConnections } from './http/listen.js';
 import { type LocalPeopleOptions, openLocalPeople } from './local/local-people.js';
 import { type LocalSocketOptions, openLocalSocket } from './local/open-local-socket.js';
 import { openMetrics } from './metrics/metrics.js';
 import { answerOperations, type ReadableFor } from './routes/answer-routes.js';
-import { type Answers, jsonAnswer, jsonContent, noBody, nothing } from './routes/answers.js';
 import { metricsOperation } from './routes/document-routes.js';
 import { eventOperation } from './routes/event-route.js';
 import { deviceExample } from './routes/examples.js';
 import { type FleetSource, fleetOperation } from './routes/fleet-routes.js';
 import { jobIdParams, jobOperations, type SubmitterOf } from './routes/job-routes.js';
-import { type Operation, operation } from './routes/operation.js';
+import {
+  type Answers,
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './routes/operation.js';
 import { noSnapshotPages, reportOperations, type SnapshotPage } from './routes/report-routes.js';
 import { sessionOperations } from './routes/session-routes.js';
 import { ReadingPulse, statusOperations } from './routes/status-routes.js';
-import { deviceHistorySchema, deviceListSchema } from './schemas/devices.js';
+import { deviceHistorySchema, deviceListSchema } from './schemas/common.js';
 import { readWebFiles } from './web/web-files.js';
 
 export interface ServerOptions {
@@ -50,13 +55,13 @@ export interface ServerOptions {
   readonly local?: LocalAccess | undefined;
   /** People with tokens of their own; left out, the token of the server is the only one. */
   readonly users?: UserStore | undefined;
-  /** Where the audit log is kept; left out, there is none. */
+  /** The folder of the audit log; without it there is none. */
   readonly auditHome?: string | undefined;
-  /** What the job of somebody runs as; left out, what the daemon itself is. */
+  /** Returns the account of a person's jobs; the daemon's own if absent. */
   readonly submitterOf?: SubmitterOf | undefined;
   /** Makes the pages of snapshots; left out, there are none. */
   readonly snapshotPage?: SnapshotPage | undefined;
-  /** What of a workload the server reads for a client; throws where it reads nothing of it. */
+  /** Reads the files of a workload for a client; throws if it may read none of them. */
   readonly readable?: ReadableFor | undefined;
   /** Asks a Prometheus for all nodes; left out, there is no fleet. */
   readonly fleet?: FleetSource | undefined;

@@ -45,7 +45,7 @@ function operations(): readonly Declared[] {
   );
 }
 
-/** What a client that knows nothing but the document would send. */
+/** Builds the request of a client that knows only the document. */
 function requestFor({ path, method, operation }: Declared): { path: string; init: RequestInit } {
   let address = path;
   const query = new URLSearchParams();

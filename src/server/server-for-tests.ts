@@ -3,7 +3,6 @@ import { z } from '@hono/zod-openapi';
 import { systemClock } from '../time/clock.js';
 import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { type OpenServer, openServer, type ServerOptions } from './open-server.js';
-import type { Answers } from './routes/answers.js';
 import {
   assumptionsExample,
   estimateExample,
@@ -11,6 +10,7 @@ import {
   planExample,
 } from './routes/examples.js';
 import { fleetExample } from './routes/fleet-routes.js';
+import type { Answers } from './routes/operation.js';
 
 export interface TestServer extends OpenServer {
   readonly daemon: FakeDaemon;

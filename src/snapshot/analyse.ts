@@ -1,14 +1,15 @@
 import { parseAllocConf } from '../estimate/allocator/alloc-conf.js';
 import { createAllocator } from '../estimate/allocator/caching-allocator.js';
-import { type AllocatorSettings, isPowerOfTwo } from '../estimate/allocator/settings.js';
 import {
+  type AllocatorSettings,
   blockSizeFor,
+  isPowerOfTwo,
   largestRequest,
   largestSmall,
   roundupIntervals,
   segmentStep,
   sharedSegment,
-} from '../estimate/allocator/sizes.js';
+} from '../estimate/allocator/settings.js';
 import { Failure } from '../failure.js';
 import { checkArguments, checkOptions, madeBy, texts, whole } from '../units/arguments.js';
 import { groupedBy } from '../units/grouped-by.js';
@@ -28,9 +29,9 @@ export interface SnapshotAnalysis {
   readonly fragmentation: Fragmentation;
   readonly leaks: Leaks;
   readonly outOfMemory: readonly OutOfMemoryEvent[];
-  /** Who holds memory now. */
+  /** The present holders of memory. */
   readonly holders: readonly Holder[];
-  /** Who held it when the most was allocated; empty without a recording. */
+  /** The holders at the allocated peak; empty without a recording. */
   readonly peakHolders: readonly Holder[];
   /** Undefined where there was nothing to replay, or too much to do so unasked. */
   readonly whatIfs: WhatIfs | undefined;
@@ -110,7 +111,7 @@ function chooseDevice({ devices }: Snapshot, wanted: number | undefined): Device
   });
 }
 
-/** What the allocator held when the snapshot was taken, in its own terms. */
+/** The figures of the allocator at the snapshot, in its own terms. */
 interface Figures {
   /** Blocks that tensors use, as the allocator rounds them. */
   readonly allocatedBytes: number;
@@ -120,7 +121,7 @@ interface Figures {
   readonly activeBytes: number;
   /** Free parts of segments that are partly in use: they cannot be given back. */
   readonly inactiveSplitBytes: number;
-  /** What the program asked for, before rounding. */
+  /** Bytes that the program asked for, before rounding. */
   readonly requestedBytes: number;
 }
 
@@ -159,7 +160,7 @@ export interface PoolFragmentation {
   /** Neither in use nor waiting for a stream. */
   readonly freeBytes: number;
   readonly largestFreeBytes: number;
-  /** What the figure is held against: the largest request of late. */
+  /** The comparison for the figure: the largest recent request. */
   readonly requestBytes: number;
   /** Free, too small for that request, and impossible to give back. */
   readonly stuckBytes: number;
@@ -323,7 +324,7 @@ function replayWith(
   return { asRecorded: one(''), others: confs.map(one) };
 }
 
-/** What the snapshot says of the settings, as far as PyTorch can have had them. */
+/** Returns the settings in the snapshot, as far as PyTorch can have had them. */
 function recordedSettings({ settings }: Snapshot): Partial<AllocatorSettings> {
   const { maxSplitBytes, roundupDivisions, expandableSegments } = settings;
   const divides = roundupDivisions.every((steps) => steps === 0 || isPowerOfTwo(steps));

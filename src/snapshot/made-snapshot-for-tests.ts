@@ -108,7 +108,7 @@ function eventDict(event: MadeEvent, index: number): { readonly [key: string]: P
   };
 }
 
-/** What the recorded processes said of themselves, in bytes. */
+/** The figures that the recorded processes reported, in bytes. */
 export const recordedTruth = {
   steady: {
     allocatedBytes: 1580356096,

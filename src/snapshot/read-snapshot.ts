@@ -1,12 +1,9 @@
 import { byteList, callable, checkArguments, fileName } from '../units/arguments.js';
-import { closeInput, openInput, type SnapshotInput } from './input/snapshot-file.js';
 import { PickleMachine } from './pickle/machine.js';
 import { kind, kindOf, payloadMask, trueTag } from './pickle/values.js';
-import { PickleWindow } from './pickle/window.js';
 import { SnapshotBuilder } from './records/builder.js';
 import { blockState } from './records/known-strings.js';
-import { shape } from './records/object-table.js';
-import { RowList, type SegmentRow } from './records/tables.js';
+import { RowList, type SegmentRow, shape } from './records/tables.js';
 import { limits, refuseLimit, refuseSnapshot } from './refusals.js';
 import type {
   Block,
@@ -18,6 +15,7 @@ import type {
   Segment,
   Snapshot,
 } from './snapshot.js';
+import { closeInput, openInput, PickleWindow, type SnapshotInput } from './snapshot-file.js';
 
 /**
  * Opens what `torch.cuda.memory._dump_snapshot` wrote, plain, .gz or .xz, without running any of it.
@@ -199,7 +197,7 @@ function segmentOf(builder: SnapshotBuilder, row: SegmentRow): Segment {
 
 type Plain = string | number | boolean | undefined | ReadonlyMap<string, Plain>;
 
-/** What the process had set for its allocator, as far as the snapshot says. */
+/** Returns the process's allocator settings, as far as the snapshot has them. */
 function settingsOf(builder: SnapshotBuilder, tag: number | undefined): RecordedSettings {
   const found = tag === undefined ? undefined : plainOf(builder, tag, 0, 0);
   const settings: ReadonlyMap<string, Plain> = found instanceof Map ? found : new Map();

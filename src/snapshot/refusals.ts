@@ -2,8 +2,8 @@ import { Failure } from '../failure.js';
 import { MiB } from '../units/bytes.js';
 
 /**
- * What a snapshot may hold. Each number lies well above what PyTorch writes, and keeps a file that
- * someone made to hurt from taking the machine: memory stays in proportion to the bytes read.
+ * Limits of a snapshot. Each number lies well above PyTorch's own, and keeps a hostile file from
+ * taking the machine: memory stays in proportion to the bytes read.
  */
 export const limits = {
   /** Values waiting to be put into a list or a dict: PyTorch's files need a few thousand. */

@@ -7,7 +7,7 @@ export interface Frame {
   readonly line: number;
 }
 
-/** What was there when the snapshot was taken. */
+/** The state when the snapshot was taken. */
 export interface Snapshot {
   /** The pickle's protocol. */
   readonly protocol: number;
@@ -50,8 +50,8 @@ export interface Block {
 }
 
 /**
- * What the allocator did, oldest first, in columns: event `i` is row `order[i]` of each, or row
- * `first + i` where there is no order.
+ * The actions of the allocator, oldest first, in columns: event `i` is row `order[i]` of each, or
+ * row `first + i` if there is no order.
  */
 export interface Events {
   readonly length: number;
@@ -61,7 +61,7 @@ export interface Events {
   readonly action: Uint8Array;
   /** Number of the address; -1: none. */
   readonly address: Int32Array;
-  /** What was asked for; for segments, their size. */
+  /** The requested bytes; for segments, their size. */
   readonly bytes: Float64Array;
   readonly timeUs: Float64Array;
   readonly stream: Uint16Array;

@@ -1,7 +1,7 @@
 /** A value that could not be read is the word `unknown`, in types and in JSON; never a made-up 0. */
 export type Known<T> = T | 'unknown';
 
-/** Where a figure comes from. Every figure shown to a person carries one of these. */
+/** The source of a figure. Every figure shown to a person has one of these. */
 export type Provenance = 'measured' | 'simulated' | 'estimated';
 
 export function isKnown<T>(value: Known<T>): value is Exclude<T, 'unknown'> {

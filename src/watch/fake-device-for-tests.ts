@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/types.js';
+import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/device.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';

@@ -1,4 +1,4 @@
-import type { DeviceInfo, MemoryReading, ProcessReading } from '../device/types.js';
+import type { DeviceInfo, MemoryReading, ProcessReading } from '../device/device.js';
 import type { Known } from '../units/known.js';
 
 /** One reading of a device, and of its processes when they were read, at a time. */

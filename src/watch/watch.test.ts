@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Device, DeviceLost } from '../device/types.js';
+import { type Device, DeviceLost } from '../device/device.js';
 import { Failure } from '../failure.js';
 import { createVirtualClock, type VirtualClock } from '../time/clock.js';
 import { GiB } from '../units/bytes.js';

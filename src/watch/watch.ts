@@ -1,5 +1,5 @@
+import type { Device, DeviceInfo, MemoryReading } from '../device/device.js';
 import { type Discovery, discoverDevices } from '../device/discover.js';
-import type { Device, DeviceInfo, MemoryReading } from '../device/types.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { callable, checkOptions, elsewhere, list, object, whole } from '../units/arguments.js';
 import { resolveThresholds, type ThresholdSettings } from './alerts/alert-thresholds.js';

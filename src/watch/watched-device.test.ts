@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { MemoryReading } from '../device/types.js';
+import type { MemoryReading } from '../device/device.js';
 import { resolveThresholds } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';

@@ -1,4 +1,4 @@
-import type { DeviceInfo, ProcessReading } from '../device/types.js';
+import type { DeviceInfo, ProcessReading } from '../device/device.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Alerts } from './alerts/alerts.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { findGpu } from '../../src/estimate/cards/gpus.js';
-import type { Fleet } from '../../src/fleet/types.js';
+import type { Fleet } from '../../src/fleet/document.js';
 import { estimate } from '../../src/report/estimate-for-tests.js';
 import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';

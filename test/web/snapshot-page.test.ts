@@ -32,9 +32,8 @@ import { flameBars, flameTree, holdingsAt } from '../../web/snapshot/answer/flam
 import { eventsBetween } from '../../web/snapshot/answer/near.js';
 import { stateAt } from '../../web/snapshot/answer/state.js';
 import { type ViewRequest, viewOf } from '../../web/snapshot/answer/view.js';
-import { openRecording, type Recording } from '../../web/snapshot/data/recording.js';
+import { openRecording, type Recording, unpack } from '../../web/snapshot/data/recording.js';
 import { TimeAxis } from '../../web/snapshot/data/time-axis.js';
-import { unpack } from '../../web/snapshot/data/unpack.js';
 import { audit, axeViolations } from './audit.js';
 import { needsChromium, openPage, useChromium } from './chromium.js';
 

@@ -3,8 +3,7 @@ import { type Gpu, knownGpus } from '../../src/estimate/cards/gpu-table.js';
 import { findGpu } from '../../src/estimate/cards/gpus.js';
 import { formulaEstimate } from '../../src/estimate/formula/formula-estimate.js';
 import { type Parallel, type ParallelMethod, parallelWays } from '../../src/estimate/parallel.js';
-import { type CacheType, cacheTypes } from '../../src/estimate/serving/kv-cache.js';
-import { weightTypes } from '../../src/estimate/serving/parts.js';
+import { type CacheType, cacheTypes, weightTypes } from '../../src/estimate/serving/kv-cache.js';
 import {
   engines,
   longestRequest,
@@ -21,8 +20,8 @@ import {
 import { Failure } from '../../src/failure.js';
 import { parseConfig } from '../../src/model/config/config-fields.js';
 import { describeConfig } from '../../src/model/config/describe-config.js';
+import type { Model, ModelDescription, Weights } from '../../src/model/model.js';
 import type { Catalogue } from '../../src/model/names/catalogue.js';
-import type { Model, ModelDescription, Weights } from '../../src/model/types.js';
 import { closedWorkload } from '../../src/plan/answers/closed-workload.js';
 import { type OpenWorkload, withOwnInput } from '../../src/plan/answers/plan-input.js';
 import { formWording } from '../../src/plan/answers/wording.js';

@@ -2,7 +2,7 @@ import { assembleEstimate } from '../../src/estimate/assemble.js';
 import type { Gpu } from '../../src/estimate/cards/gpu-table.js';
 import { type Parallel, type ParallelMethod, ranksOf } from '../../src/estimate/parallel.js';
 import type { Estimate, Part, Precision } from '../../src/estimate/types.js';
-import type { KnownModel } from '../../src/model/types.js';
+import type { KnownModel } from '../../src/model/model.js';
 
 export interface Spread {
   /** On one card, as asked. */

@@ -7,9 +7,8 @@ import { optimizers, precisions, quantizationPresets } from '../../src/estimate/
 import { formChoices, formLabels } from '../../src/plan/answers/wording.js';
 import { formatBytes } from '../../src/units/bytes.js';
 import { Refusal } from '../src/api/refusal.js';
-import { Emblem } from '../src/parts/emblem.js';
 import { AreaField, ChoiceField, TextField } from '../src/parts/field.js';
-import { RefusalNote } from '../src/parts/refusal-note.js';
+import { Emblem, RefusalNote } from '../src/parts/notes.js';
 import { openChoices } from '../src/parts/workload-fields.js';
 import { useStore } from '../src/state/live/store.js';
 import { nextTheme, theme } from '../src/state/page/theme.js';

@@ -3,8 +3,8 @@ import modelsText from '../../python/plimsoll/models.jsonl';
 import { Failure } from '../../src/failure.js';
 import { badSafetensors, readSafetensorsHeader } from '../../src/model/files/safetensors.js';
 import { limits } from '../../src/model/limits.js';
+import type { Weights } from '../../src/model/model.js';
 import { Catalogue, parseCatalogue } from '../../src/model/names/catalogue.js';
-import type { Weights } from '../../src/model/types.js';
 import { WeightTally } from '../../src/model/weight-tally.js';
 import {
   type Asked,

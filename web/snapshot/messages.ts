@@ -5,7 +5,7 @@ import type { FlameRequest, Opened, StackFacts } from './answer/open.js';
 import type { AllocatorState } from './answer/state.js';
 import type { View, ViewRequest } from './answer/view.js';
 
-/** What the page asks, and what it is answered. */
+/** The questions of the page with their answers. */
 export interface Questions {
   /** A piece of the packed recording; answers how many there are now. */
   piece: { ask: string; answer: number };
@@ -29,7 +29,7 @@ export type Question = {
   };
 }[Kind];
 
-/** What comes back. */
+/** A reply of the worker. */
 export type Reply<Name extends Kind> =
   | { readonly id: number; readonly answer: Questions[Name]['answer'] }
   | { readonly id: number; readonly failed: string };

@@ -1,12 +1,11 @@
 /** The script of a snapshot's page. The recording lies in a worker; here things are drawn. */
-import type { Opened } from './answer/open.js';
+import type { Opened, StackFacts, StackFrame } from './answer/open.js';
 import { openWorker } from './page/ask.js';
 import { type Band, openChart } from './page/chart.js';
 import { onColourChange, shade } from './page/colours.js';
 import { byId, make } from './page/elements.js';
 import { openEventSection } from './page/event-section.js';
 import { openFlame } from './page/flame.js';
-import { hideStack, showStack } from './page/stack-panel.js';
 import { bytesText, lifeText } from './page/words.js';
 
 const say = (text: string) => {
@@ -30,7 +29,7 @@ async function open(): Promise<void> {
   showRecording(opened);
 }
 
-/** What fails in the worker is said where its answers come in. */
+/** Errors of the worker are reported with its answers. */
 const unasked = () => undefined;
 
 function showRecording(opened: Opened): void {
@@ -120,3 +119,60 @@ function showRecording(opened: Opened): void {
 }
 
 open().catch((error: unknown) => say(`The charts could not be made: ${String(error)}.`));
+
+/** Shows a stack right below the place where it was asked for, in view. */
+function showStack(words: string, stack: StackFacts, below: HTMLElement): void {
+  const panel = byId('frames');
+  panel.replaceChildren(
+    make('p', '', words),
+    stack.frames.length > 0
+      ? frameList(stack.frames)
+      : make(
+          'p',
+          'soft',
+          'No frames were recorded: backward pass, C++ thread, or from before the recording.',
+        ),
+  );
+  panel.hidden = false;
+  below.after(panel);
+  panel.scrollTop = 0;
+  panel.scrollIntoView({ block: 'nearest' });
+}
+
+function hideStack(): void {
+  byId('frames').hidden = true;
+}
+
+/** The innermost call first. Calls inside libraries are folded, but for the one that allocated. */
+function frameList(frames: readonly StackFrame[]): HTMLElement {
+  const list = make('ol');
+  let folded: StackFrame[] = [];
+  const unfold = () => {
+    if (folded.length === 1) list.append(...folded.map(frameItem));
+    else if (folded.length > 1) list.append(foldedItem(folded));
+    folded = [];
+  };
+  frames.forEach((frame, at) => {
+    if (!frame.own && at > 0) folded.push(frame);
+    else {
+      unfold();
+      list.append(frameItem(frame));
+    }
+  });
+  unfold();
+  return list;
+}
+
+function frameItem({ name, place, own }: StackFrame): HTMLElement {
+  return make('li', own ? 'own' : '', make('b', '', name), ' ', make('span', '', place));
+}
+
+function foldedItem(frames: readonly StackFrame[]): HTMLElement {
+  const libraries = [...new Set(frames.map(({ place }) => place.split('/')[0] ?? ''))];
+  const summary = make(
+    'summary',
+    '',
+    `${frames.length} calls in ${libraries.slice(0, 4).join(', ')}`,
+  );
+  return make('li', 'fold', make('details', '', summary, make('ol', '', ...frames.map(frameItem))));
+}

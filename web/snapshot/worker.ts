@@ -4,8 +4,7 @@ import { eventsBetween } from './answer/near.js';
 import { flameOf, openedOf, stackOf } from './answer/open.js';
 import { stateAt } from './answer/state.js';
 import { viewOf } from './answer/view.js';
-import { openRecording, type Recording } from './data/recording.js';
-import { unpack } from './data/unpack.js';
+import { openRecording, type Recording, unpack } from './data/recording.js';
 import type { Kind, Question, Questions } from './messages.js';
 
 const pieces: string[] = [];

@@ -282,7 +282,7 @@ function madeProgress(seconds: number, batch: number, peak: number): readonly Pr
   }));
 }
 
-/** What a job held: it ran out of memory after a fifth of its time, and went on with less. */
+/** Makes the memory of a job that ran out after a fifth of its time, and continued with less. */
 export function usedOverTime(
   { need, startedAt, endedAt }: JobView,
   nowMs: number,

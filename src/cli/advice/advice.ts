@@ -1,6 +1,6 @@
 import type { Known } from '../../units/known.js';
 
-/** What an advice saves. A share is of the device's memory, or of the time of a step; from 0 to 1. */
+/** The saving of an advice. A share is of the device's memory, or of the time of a step; from 0 to 1. */
 export type Saving =
   | {
       readonly kind: 'bytes';
@@ -16,7 +16,7 @@ export type Saving =
       readonly lowShare: number;
       readonly highShare: number;
       readonly source: 'measured' | 'estimated';
-      /** Where the figure comes from, in words. */
+      /** The source of the figure, in words. */
       readonly where: string;
     }
   | { readonly kind: 'unknown' };
@@ -35,8 +35,8 @@ export interface Advice {
 export const unknownSaving: Saving = { kind: 'unknown' };
 
 /**
- * What saves most comes first: bytes count as their share of the device, time as its share of a step.
- * What saves an unknown amount comes last, in the order given.
+ * Sorts advice by its saving: bytes count as their share of the device, time as its share of a
+ * step. Unknown savings come last, in the order given.
  *
  * @example
  * inOrder([{ ...one, saves: { kind: 'unknown' } }, other]); // [other, one]

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkConfig } from '../../config/check.js';
-import { findConfigFile, readConfigFile } from '../../config/config-file.js';
+import { checkConfig, findConfigFile, readConfigFile } from '../../config/config-file.js';
 import type { FileChange } from '../../files/change-files.js';
 import { dotenvLines } from '../../plan/environment/formats.js';
 import { environmentSettings } from '../../plan/environment/rules.js';

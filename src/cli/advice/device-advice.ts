@@ -1,4 +1,4 @@
-import type { DeviceInfo, ProcessReading } from '../../device/types.js';
+import type { DeviceInfo, ProcessReading } from '../../device/device.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -15,7 +15,7 @@ export interface SeenDevice extends DeviceInfo {
   readonly processes: Known<readonly ProcessReading[]>;
   readonly leak: Leak;
   readonly processLeaks: ReadonlyMap<number, Leak>;
-  /** What an allocator that reports holds beside its tensors. */
+  /** Bytes that a reporting allocator holds beside its tensors. */
   readonly cachedBytes: Known<number>;
   /** Share of the last 10 s in which tasks stalled on memory, 0 to 100; only the host has it. */
   readonly stalledPercent: Known<number>;
@@ -30,7 +30,7 @@ const hourSeconds = 3600;
 /** Below this, stalls are noise. */
 const leastStalled = 5;
 
-/** What to do about one device: what leaks, who holds memory and does nothing, what is full. */
+/** Advises on one device: leaks, holders that do nothing, a full device. */
 export function deviceAdvice(device: SeenDevice, fullPercent: number): readonly Advice[] {
   return [
     ...growthAdvice(device),
@@ -74,7 +74,7 @@ function growthAdvice(device: SeenDevice): Advice[] {
   });
 }
 
-/** What a leak can still take: it ends where the device does. */
+/** Returns the bytes that a leak can still take: it ends where the device does. */
 function roomOf({ totalBytes, usedBytes }: SeenDevice): number {
   if (!isKnown(totalBytes) || !isKnown(usedBytes)) return Number.MAX_SAFE_INTEGER;
   return Math.max(0, totalBytes - usedBytes);

@@ -21,7 +21,7 @@ export interface Check {
   readonly name: string;
   readonly state: CheckState;
   readonly fact: string;
-  /** What to do about it; there whenever the state is not `ok`. */
+  /** The next step; always there if the state is not `ok`. */
   readonly next?: string;
 }
 
@@ -68,7 +68,7 @@ export function checkNativeLibrary({ name, neededFor, problem }: NativeLibrary):
 
 interface GpuFacts {
   readonly names: readonly string[];
-  /** What could not be seen, and why, in sentences. */
+  /** Facts that could not be read, each with its reason, as sentences. */
   readonly notes: readonly string[];
   /** The driver's own version; unknown where there is no driver of NVIDIA. */
   readonly driver: Known<string>;
@@ -145,7 +145,7 @@ export function checkHostLimit(facts: LimitFacts): Check {
   };
 }
 
-/** What Python said about itself, or why it said nothing. */
+/** Facts about Python as it reported them, or the reason why there are none. */
 type PythonFacts =
   | {
       readonly program: string;
@@ -349,7 +349,7 @@ function tryHome(path: string): HomeFacts {
   return { path, problem: undefined, freeBytes: freeBytesAt(path) };
 }
 
-/** What a folder's file system has left; unknown where it is not there. */
+/** Returns the free bytes of a folder's file system; unknown if the folder does not exist. */
 export function freeBytesAt(path: string): Known<number> {
   try {
     const { bavail, bsize } = statfsSync(path);

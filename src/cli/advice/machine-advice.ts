@@ -3,10 +3,10 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Environment } from '../../config/environment.js';
 import type { Settings } from '../../config/settings.js';
+import type { Device } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
 import { machineRoots } from '../../device/kernel-files.js';
 import { selectDevices } from '../../device/select-devices.js';
-import type { Device } from '../../device/types.js';
 import { checkEnvironment } from '../../plan/environment/check.js';
 import { measuredCosts } from '../../plan/environment/job-environment.js';
 import type { EnvironmentContext, EnvironmentFinding } from '../../plan/environment/types.js';
@@ -22,7 +22,7 @@ import { nodeAdvice, runningNodePrograms } from './node-advice.js';
 export interface MachineLook {
   readonly devices: readonly SeenDevice[];
   readonly advice: readonly Advice[];
-  /** What jobs on this machine should have in their environment. */
+  /** The environment that jobs on this machine should have. */
   readonly context: EnvironmentContext;
   readonly notes: readonly string[];
 }
@@ -30,13 +30,13 @@ export interface MachineLook {
 export interface MachineLookOptions extends Omit<LookOptions, 'devices'> {
   readonly settings: Settings;
   readonly environment: Environment;
-  /** What was checked already; where it is left out, only what takes no time is. */
+  /** Checks already made; if absent, only the quick ones are made. */
   readonly checks?: readonly Check[] | undefined;
 }
 
 const sharedMemory = '/dev/shm';
 
-/** What could be better on this machine now. */
+/** Looks for possible improvements on this machine now. */
 export async function machineLook(options: MachineLookOptions): Promise<MachineLook> {
   const { settings, environment, discovery } = options;
   const devices = await seenDevices({
@@ -113,7 +113,7 @@ async function seenDevices({
   return watching.states().map((state) => seenDevice(state, seconds));
 }
 
-/** What advice needs of what was watched. */
+/** Takes the facts that advice needs from the state of a watched device. */
 function seenDevice(state: DeviceState, watchedSeconds: number): SeenDevice {
   const { info, latest, processes, leak, processLeaks } = state;
   const { allocator, host } = latest;
@@ -189,7 +189,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** What the file takes; undefined where it is not ours, or is gone by now. */
+/** Returns the size of the file; undefined if it is not ours or no longer exists. */
 function ownBytes(path: string): number | undefined {
   try {
     const stats = lstatSync(path);
@@ -201,7 +201,7 @@ function ownBytes(path: string): number | undefined {
   }
 }
 
-/** What must change, one advice each; what could be better, together. */
+/** Makes one advice for each setting that must change, and one for all optional ones. */
 export function environmentAdvice(findings: readonly EnvironmentFinding[]): readonly Advice[] {
   const required = findings.filter(({ severity }) => severity === 'required');
   const others = findings.filter(({ severity }) => severity === 'advice');

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { basename, join } from 'node:path';
 import { getHeapStatistics } from 'node:v8';
+import type { ProcessReading } from '../../device/device.js';
 import { readKernelFile } from '../../device/kernel-files.js';
-import type { ProcessReading } from '../../device/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { type Advice, unknownSaving } from './advice.js';
@@ -11,11 +11,11 @@ import { type Advice, unknownSaving } from './advice.js';
 export interface NodeProgram {
   /** As people know it: its name and pid, or the command. */
   readonly who: string;
-  /** What it holds now; 0 before it was started. */
+  /** Bytes it holds now; 0 before it was started. */
   readonly residentBytes: number;
-  /** Where its heap ends: what its options state, or the default of its Node. */
+  /** Limit of its heap: stated by its options, or the default of its Node. */
   readonly heapLimitBytes: number;
-  /** Where the end of its heap is stated: in its command, in NODE_OPTIONS, or nowhere. */
+  /** The place that states the limit of the heap: the command, NODE_OPTIONS, or none. */
   readonly heapStated: 'command' | 'variable' | 'no';
   /** Whether its options state how much memory new objects get. */
   readonly isYoungStated: boolean;
@@ -33,8 +33,8 @@ const youngSaving = '27 %';
 const leastHostBytes = 4 * GiB;
 
 /**
- * Where the heap of a Node program should end, above what it needs and below what the host has; and
- * how much of it new objects should get.
+ * Advises a heap limit for a Node program, above its need and below the host's memory, and the
+ * share of it for new objects.
  *
  * @example
  * const program = { residentBytes: 0, heapLimitBytes: 2 ** 32, heapStated: 'no', isYoungStated: true };
@@ -152,7 +152,7 @@ interface Stated extends Pick<NodeProgram, 'heapStated' | 'isYoungStated'> {
   readonly limit: number | undefined;
 }
 
-/** What the command says overrides the variable. */
+/** An option of the command overrides the variable. */
 function stated(command: string, variable: string): Stated {
   const [inCommand, inVariable] = [statedLimit(command), statedLimit(variable)];
   const outside = inVariable === undefined ? 'no' : 'variable';

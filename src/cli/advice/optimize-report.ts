@@ -13,7 +13,7 @@ import type { TrainingAnswer } from './training-answer.js';
 export const optimizeModes = ['quick', 'training', 'full'] as const;
 export type OptimizeMode = (typeof optimizeModes)[number];
 
-/** What `plimsoll optimize` found, before it is told. */
+/** The findings of `plimsoll optimize`, before they are printed. */
 export interface Optimization {
   readonly mode: OptimizeMode;
   /** How long the machine was watched; 0 where it was not. */
@@ -23,7 +23,7 @@ export interface Optimization {
   readonly advice: readonly Advice[];
   readonly training?: TrainingAnswer | undefined;
   readonly checks?: readonly Check[] | undefined;
-  /** What --apply writes. */
+  /** The changes that --apply writes. */
   readonly changes: readonly PlannedChange[];
   readonly applied: boolean;
   readonly notes: readonly string[];
@@ -51,7 +51,8 @@ function deviceDocument({ processLeaks, ...device }: SeenDevice): object {
 const indent = '   ';
 
 /**
- * What to do, for people: the answer, the devices, then each advice with its commands and what it saves.
+ * Writes the answer for people: first the result, then the devices, then each advice with its
+ * commands and its saving.
  *
  * @example
  * optimizeText(found, { columns: 80, style: { colour: false, unicode: true } });
@@ -190,7 +191,7 @@ function yesNo(value: boolean): string {
   return value ? 'yes' : 'no';
 }
 
-/** What --apply wrote, or would. */
+/** Lists the changes that --apply wrote, or would write. */
 function changeLines({ changes, applied }: Optimization): readonly string[] {
   if (changes.length === 0) return [];
   const written = changes.map(({ path, what }) => `${path}: ${what}`);
@@ -200,7 +201,8 @@ function changeLines({ changes, applied }: Optimization): readonly string[] {
 }
 
 /**
- * What to do as one HTML page that stands alone: no file beside it, nothing loaded, no script.
+ * Renders the advice as one HTML page that stands alone: no file beside it, nothing loaded, no
+ * script.
  *
  * @example
  * await writeFile('optimize.html', renderOptimizeHtml(found, '0.1.0'));

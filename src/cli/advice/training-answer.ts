@@ -33,13 +33,13 @@ interface TrainingPaste {
   readonly trainer?: string;
 }
 
-/** What a job takes is a whole of its own: savings are shares of it. */
+/** Savings are shares of the whole job. */
 const jobOf = ({ peak }: Pick<Estimate, 'peak'>) =>
   ({ id: 'the job', totalBytes: peak.leastCapacityBytes, provenance: 'measured' }) as const;
 
 /**
- * What single settings save beside the workload as it was asked for. Each stands alone: what two of
- * them save together is another figure.
+ * Returns the saving of each single setting compared with the requested workload. Savings do not
+ * add up: two settings together save another amount.
  */
 export function savingsAdvice(
   before: Pick<Estimate, 'savings' | 'peak'>,
@@ -151,7 +151,7 @@ export function loadingAdvice({ workers, reasons }: LoadingSettings): Advice {
 
 const environmentLine = 'source <(plimsoll env --mode production --format shell)';
 
-/** What to paste for a model that is trained by a program of one's own. */
+/** Returns the lines to paste for a model that the user's own program trains. */
 export function modelPaste(
   settings: PlanSettings,
   loading: LoadingSettings,
@@ -169,7 +169,7 @@ export function modelPaste(
   };
 }
 
-/** What to paste for a program that was traced: its own command. */
+/** Returns the lines to paste for a traced program: its own command. */
 export function programPaste(command: readonly string[], memoryBytes: number): TrainingPaste {
   return {
     shell: `${environmentLine}\nplimsoll run --memory ${wholeMiB(memoryBytes)} -- ${shellWords(command)}`,
@@ -223,7 +223,7 @@ interface LoadingFacts {
   readonly cores: number;
   readonly hostFreeBytes: number;
   readonly gpus: number;
-  /** What the configuration fixes. */
+  /** Settings that the configuration fixes. */
   readonly fixed: {
     readonly [Name in Exclude<keyof LoadingSettings, 'reasons'>]?:
       | LoadingSettings[Name]
@@ -231,7 +231,7 @@ interface LoadingFacts {
   };
 }
 
-/** What a torch DataLoader is to be told. */
+/** Settings for a torch DataLoader. */
 export interface LoadingSettings {
   readonly workers: number;
   readonly pinMemory: boolean;
@@ -243,7 +243,7 @@ export interface LoadingSettings {
 
 /** As `plimsoll.loader` decides: half of the free memory, at most, is for workers. */
 const memoryShare = 0.5;
-/** What a worker that imported torch holds alone; estimated, since it was not started. */
+/** Bytes of a worker that imported torch; estimated, because none was started. */
 const workerBytes = 400 * MiB;
 const usualPrefetch = 2;
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Estimate } from '../../estimate/types.js';
 import { homeFolder } from '../../files/folders.js';
 import { answerKey, type PreparedAnswer } from '../../jobs/daemon/estimates/answer-key.js';
-import type { PythonPlace } from '../../jobs/daemon/estimates/python-packages.js';
+import type { PythonPlace } from '../../jobs/daemon/estimates/file-states.js';
 import { isWholeEstimate, KeptAnswers, ownFiles } from '../../plan/answers/kept-answers.js';
 
 /** Variables that change what Python loads, or what a model of transformers does. */
@@ -12,7 +12,7 @@ const counted =
 
 export interface AskedAnswer<T> {
   readonly prepared: PreparedAnswer;
-  /** What else decides the answer. */
+  /** All other settings that decide the answer. */
   readonly settings: unknown;
   readonly version: string;
   readonly place: PythonPlace;

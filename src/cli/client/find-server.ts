@@ -7,7 +7,7 @@ import { readServerNote, usualSocket } from '../../server/service/server-file.js
 import { socketArgument } from '../options/arguments.js';
 import { tokenOfHome } from '../options/serve-token.js';
 
-/** Where "plimsoll serve" listens unless told otherwise. */
+/** The address of "plimsoll serve" unless it was given another. */
 const usualServer = 'http://127.0.0.1:8000';
 
 export interface ServerAddress {
@@ -121,7 +121,7 @@ function sameOrigin(one: string, other: string): boolean {
   return new URL(one).origin === new URL(other).origin;
 }
 
-/** What people know a server by. */
+/** Returns the name of a server for people. */
 export function placeOf({ url, socket }: ServerAddress): string {
   return socket ?? url;
 }

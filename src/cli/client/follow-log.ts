@@ -13,7 +13,7 @@ export interface FollowOptions {
   readonly id: string;
   /** Bytes of the log that are known already. */
   readonly from: number;
-  /** What the job printed, as text; left out, it is not wanted. No more is fetched until it resolves. */
+  /** Receives the job's output as text; if absent, the output is not fetched. The next part is fetched after it resolves. */
   readonly write?: ((text: string) => void | Promise<void>) | undefined;
   /** Called with every look at the job. */
   readonly onJob?: ((job: JobView) => void) | undefined;
@@ -49,7 +49,7 @@ export async function followLog(options: FollowOptions): Promise<JobView | undef
   return undefined;
 }
 
-/** What was printed since the last look, in whole letters. */
+/** Returns the new output since the last call, in whole characters. */
 function openLog(
   { client, id, from }: FollowOptions,
   write: (text: string) => void | Promise<void>,

@@ -5,12 +5,12 @@ import { Failure, type FailureKind } from '../../failure.js';
 import type { JobRequest, JobSummary, JobView, LogAnswer } from '../../jobs/daemon/types.js';
 import { type JobState, jobStates } from '../../jobs/types.js';
 import { isProof } from '../../server/access/token.js';
-import { hashOfToken, tokenId } from '../../server/access/users/user.js';
+import { hashOfToken, tokenId } from '../../server/access/users/user-store.js';
 import type { CliIo } from '../io.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 import { findServer, placeOf, type ServerAddress, type ServerArguments } from './find-server.js';
 
-/** What is asked of a server, over HTTP. Every error is a `Failure`. */
+/** Sends requests to a server over HTTP. Every error is a `Failure`. */
 export interface ServerClient {
   readonly address: ServerAddress;
   /** The JSON that it answers. */
@@ -203,7 +203,7 @@ function interrupted(cause: unknown): Failure {
   });
 }
 
-/** What a client sends; `fetch` takes it, too. */
+/** Sends a request; `fetch` fits, too. */
 type Fetcher = (
   url: string,
   sent: {
@@ -325,7 +325,7 @@ export async function listJobs(
   }
 }
 
-/** What a job printed, from an offset on; the server gives a part of it. */
+/** Reads a job's output from an offset on; the server returns one part of it. */
 export async function readLog(client: ServerClient, id: string, from: number): Promise<LogAnswer> {
   const { bytes, headers } = await client.read(`${jobPath(id)}/log?from=${from}`);
   const said = (name: string) => Number(headers.get(name) ?? Number.NaN);

@@ -79,7 +79,7 @@ export function writing(output: Output, signal: AbortSignal): (text: string) => 
   };
 }
 
-/** What a command that waited for a job ends with. */
+/** Exit codes of a command that waited for a job. */
 const exitCodes: Readonly<Record<JobState, number>> = {
   waiting: 0,
   running: 0,
@@ -102,9 +102,9 @@ const escape = '\u001b';
 const longestSequence = 40;
 
 /**
- * What a program printed, made fit for a terminal of somebody else. Colours and progress bars stay.
- * Sequences that set the clipboard, the title or the keyboard, ask the terminal for an answer, or
- * switch its screen are left out. It goes on over the pieces in which the text comes.
+ * Makes a program's output safe for another person's terminal. It keeps colours and progress bars,
+ * and drops sequences that set the clipboard, the title or the keyboard, ask the terminal for an
+ * answer, or switch its screen. It keeps its state over the pieces of the text.
  *
  * @example
  * const filter = new TerminalFilter();
@@ -135,7 +135,7 @@ export class TerminalFilter {
     this.#sequence = '';
   }
 
-  /** What becomes of the letter after an escape: the whole sequence where it is harmless. */
+  /** Handles the character after an escape: keeps the sequence if it is harmless. */
   #goOn(letter: string): string {
     if (this.#sequence === escape && ']PX^_'.includes(letter)) {
       this.#inString = true;

@@ -70,7 +70,7 @@ async function cancel(
   });
 }
 
-/** What is wrong with one job; what is wrong with the server is thrown. */
+/** Returns an error of one job; throws an error of the server. */
 async function attempt(client: ServerClient, id: string): Promise<JobView | Failure> {
   try {
     return await cancelJob(client, id);

@@ -1,6 +1,6 @@
-import { openDevices } from '../../config/open-devices.js';
+import { openDevices } from '../../config/settings.js';
+import { type Device, DeviceLost } from '../../device/device.js';
 import { selectDevices } from '../../device/select-devices.js';
-import { type Device, DeviceLost } from '../../device/types.js';
 import { type DeviceRow, devicesTable } from '../../report/text/lines.js';
 import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { addDeviceOptions, type DeviceArguments, settingsOf } from '../options/watch-options.js';

@@ -1,5 +1,4 @@
-import { openDevices } from '../../config/open-devices.js';
-import { defaultSettings, type Settings } from '../../config/settings.js';
+import { defaultSettings, openDevices, type Settings } from '../../config/settings.js';
 import { Failure } from '../../failure.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from '../../report/text/spans.js';
 import { wrapText } from '../../report/text/text-width.js';

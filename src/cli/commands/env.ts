@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { loadSettings } from '../../config/load.js';
-import type { FoundGpu } from '../../estimate/cards/gpu-at-hand.js';
+import { type FoundGpu } from '../../estimate/cards/gpu-at-hand.js';
 import { assumedContext, type Gpu, knownGpus } from '../../estimate/cards/gpu-table.js';
 import { findGpu } from '../../estimate/cards/gpus.js';
 import { Failure } from '../../failure.js';
@@ -158,7 +158,7 @@ const groups = [
 ] as const;
 
 /**
- * What to set, for people: each variable with its value, and below it why.
+ * Lists the settings for people: each variable with its value, and the reason below it.
  *
  * @example
  * settingsText(settings, context, { columns: 80, style: { colour: false, unicode: true } });
@@ -181,7 +181,7 @@ export function settingsText(
 }
 
 /**
- * What a check found, for people; what must change stands first.
+ * Lists the findings of a check for people, required changes first.
  *
  * @example
  * findingsText([], context, { columns: 80, style: { colour: false, unicode: true } });

@@ -7,7 +7,7 @@ import { overRanks } from '../../estimate/over-ranks.js';
 import { estimateProgram, type ProgramMachine } from '../../estimate/program-estimate.js';
 import type { CacheType } from '../../estimate/serving/kv-cache.js';
 import { engines, type ServeEngine } from '../../estimate/serving/serve-estimate.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
@@ -258,7 +258,7 @@ const optionGroups = {
 /** How a model is run for an estimate. */
 const estimateModes = [...workloadModes, ...servingModes] as const;
 
-/** What `plimsoll estimate` takes; what was not given is absent. */
+/** Arguments of `plimsoll estimate`; absent ones were not given. */
 interface EstimateArguments extends Omit<WorkloadArguments, 'mode' | 'gpus'> {
   readonly gpus?: GpuCounts;
   readonly mode?: (typeof estimateModes)[number];
@@ -276,7 +276,7 @@ interface EstimateArguments extends Omit<WorkloadArguments, 'mode' | 'gpus'> {
   readonly json?: boolean;
 }
 
-/** What the modes `generate` and `serve` take beside what all do. */
+/** Adds the options that only the modes `generate` and `serve` take. */
 function addServingOptions(command: Command): Command {
   return command
     .option('--prompt <n>', 'generate: tokens of the prompt', countArgument('--prompt'))
@@ -363,7 +363,7 @@ function onOneCount({ gpus, ...given }: EstimateArguments): OnOneCount {
   });
 }
 
-/** What a program takes beside its own arguments. */
+/** Options of our own that stand beside the program's arguments. */
 const taken = new Set([
   'gpu',
   'gpus',
@@ -430,7 +430,7 @@ async function estimateOfProgram(
   return 0;
 }
 
-/** Where the config of a model lies that was named by its path or its name. */
+/** Returns the path of the config of a model that was given by path or by name. */
 async function pathOfModel(
   model: string,
   place: NamePlace & { readonly folder: string },
@@ -546,7 +546,7 @@ async function estimateOverRanks(
   return 0;
 }
 
-/** What holds for all counts. */
+/** Returns the notes that hold for all counts. */
 function sharedNotes(made: readonly Estimate[]): readonly string[] {
   const [first, ...others] = made;
   return (first?.notes ?? []).filter((note) => others.every(({ notes }) => notes.includes(note)));

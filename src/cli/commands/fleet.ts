@@ -1,10 +1,10 @@
 import { Failure } from '../../failure.js';
 import { askFleet } from '../../fleet/ask-fleet.js';
+import type { Fleet, FleetTraining } from '../../fleet/document.js';
 import { openPrometheus } from '../../fleet/prometheus.js';
 import { prometheusLimits } from '../../fleet/read-answer.js';
 import { isAtRisk } from '../../fleet/risk-order.js';
 import { findTrainings } from '../../fleet/trainings.js';
-import type { Fleet, FleetTraining } from '../../fleet/types.js';
 import { fleetText, trainingText } from '../../report/text/fleet-text.js';
 import { systemClock } from '../../time/clock.js';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DeviceLost } from '../../device/types.js';
+import { DeviceLost } from '../../device/device.js';
 import { fakeLeak, fakeState } from '../../report/state-for-tests.js';
 import { MiB } from '../../units/bytes.js';
 import { fakeDevice } from '../../watch/fake-device-for-tests.js';

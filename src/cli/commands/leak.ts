@@ -1,17 +1,20 @@
 import { readFile } from 'node:fs/promises';
-import { parseProportional } from '../../device/host/linux-host.js';
-import { machineRoots } from '../../device/kernel-files.js';
 import {
   type Device,
   type DeviceInfo,
   DeviceLost,
   type MemoryReading,
-} from '../../device/types.js';
+} from '../../device/device.js';
+import { parseProportional } from '../../device/host/linux-host.js';
+import { machineRoots } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { leakWords, rateWords } from '../../report/words.js';
-import { type ProcessFacts, readProcessFacts } from '../../run/processes/process-facts.js';
-import { openUserNames } from '../../run/processes/user-names.js';
+import {
+  openUserNames,
+  type ProcessFacts,
+  readProcessFacts,
+} from '../../run/processes/process-facts.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -162,7 +165,7 @@ function processLines(one: ProcessLeak): string[] {
   return [line, ...(one.overThreshold ? nameLines(one.who) : [])];
 }
 
-/** Who it is, and the next step; nothing where that could not be read. */
+/** Lines that name the process and the next step; empty if they could not be read. */
 function nameLines(who: LeakName | undefined): string[] {
   if (who === undefined) return [];
   const { user, commandLine, script, container, next } = who;
@@ -216,7 +219,7 @@ interface DeviceLeak extends DeviceInfo {
 interface ProcessLeak extends Leak {
   readonly pid: number;
   readonly name: Known<string>;
-  /** Who it is and what to do next; absent where that could not be read. */
+  /** The process and the next step; absent if they could not be read. */
   readonly who?: LeakName;
   readonly overThreshold: boolean;
 }
@@ -310,7 +313,7 @@ export class LeakNews {
   }
 }
 
-/** What is asked of the operating system about one process. */
+/** Asks the operating system about one process. */
 export interface ProcessTable {
   isAlive(pid: number): boolean;
   /** Its share of the host's memory, always the same measure; `unknown` when it may not be seen. */
@@ -419,7 +422,7 @@ async function readText(path: string): Promise<string> {
   }
 }
 
-/** Who a process is that leaks, and what to do to learn what in it does. */
+/** Names a leaking process, and the step that shows the leaking part of it. */
 export interface LeakName {
   readonly user: Known<string>;
   readonly commandLine: Known<string>;
@@ -449,7 +452,7 @@ export class LeakNames {
   of = (pid: number): LeakName | undefined => this.#names.get(pid);
 }
 
-/** What is told of a process whose facts are known. */
+/** Names a process whose facts are known. */
 export function leakName(facts: ProcessFacts): LeakName {
   const { user, commandLine, script, container } = facts;
   return { user, commandLine, script, container, next: nextStep(facts) };

@@ -109,8 +109,8 @@ const largestBlockBytes = 512 * 1024;
 type ReadPart = (from: number) => Promise<{ readonly bytes: Uint8Array; readonly next: number }>;
 
 /**
- * Where the last lines of a log begin. Reads backwards, so that of a log of gigabytes only the end
- * is fetched; where a part of it is missing, the last lines begin behind that.
+ * Returns the start of the last lines of a log. It reads backwards, so that it fetches only the end
+ * of a log of gigabytes; if a part is missing there, the last lines begin after that part.
  */
 export async function tailStart(read: ReadPart, size: number, lines: number): Promise<number> {
   let left = lines;

@@ -126,7 +126,7 @@ function migrationDiff(found: readonly ReadFile[], folder: string): string {
     .join('');
 }
 
-/** What a person should know beside the diff: what was changed, what was left, what was not read. */
+/** Notes to print beside the diff: files changed, left, and not read. */
 function migrationNotes(code: CodeBase, folder: string): string {
   const { files, found, notUnderstood, tooMany } = code;
   const all = found.flatMap(({ path, findings }) =>
@@ -224,8 +224,8 @@ function notRead(python: string, why: string): Failure {
 }
 
 /**
- * What the reader in Python said, one JSON object a line. Undefined where it did not come to its end:
- * its last line counts the files.
+ * Reads the answer of the Python reader, one JSON object a line. Undefined if the answer is
+ * incomplete: its last line counts the files.
  */
 function parseAnswer(text: string): CodeBase | undefined {
   const found: ReadFile[] = [];
@@ -256,7 +256,7 @@ function findingOf(value: unknown): CodeFinding[] {
   return [{ rule, line, message, changed: field('changed') === true }];
 }
 
-/** What was found at one place of a file. */
+/** A finding at one place of a file. */
 export interface CodeFinding {
   readonly rule: string;
   readonly line: number;
@@ -276,7 +276,7 @@ export interface ReadFile {
   readonly diff?: string;
 }
 
-/** What a code base holds that could be better. */
+/** The possible improvements found in a code base. */
 export interface CodeBase {
   /** Python files that were looked at. */
   readonly files: number;

@@ -1,5 +1,5 @@
 import type { Settings } from '../../config/settings.js';
-import type { DeviceInfo } from '../../device/types.js';
+import type { DeviceInfo } from '../../device/device.js';
 import { alertBlock } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
 import {
@@ -167,7 +167,7 @@ function oomLine(device: OomDevice, thresholdPercent: number): string {
   );
 }
 
-/** What is told when the alarm goes off, in the shape of every other alert. */
+/** The alert that is sent when the alarm goes off, in the shape of every other alert. */
 function oomAlert(state: DeviceState, reason: OomAlarmReason, thresholdPercent: number): Alert {
   const { info, latest, forecast } = state;
   const critical = forecast.risk === 'critical';

@@ -1,10 +1,9 @@
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { openDevices, type Settings } from '../../config/settings.js';
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { changeFiles } from '../../files/change-files.js';
@@ -13,9 +12,8 @@ import { homeFolder, makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { publishedName } from '../../model/names/find-model.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
-import { makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
+import { loadingOf, makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
-import { loadingOf } from '../../plan/answers/plan-loading.js';
 import { budgetOf, type PlanBudget, type PreparedPlan } from '../../plan/answers/plan-request.js';
 import { fitOf } from '../../plan/fit/fit.js';
 import type { Plan } from '../../plan/fit/types.js';
@@ -262,7 +260,7 @@ async function train(
   }
 }
 
-/** What `plimsoll optimize` takes; what was not given is absent. */
+/** Arguments of `plimsoll optimize`; absent ones were not given. */
 interface OptimizeArguments extends Omit<WorkloadArguments, 'mode'> {
   readonly mode?: OptimizeMode;
   readonly watch?: number;
@@ -288,8 +286,8 @@ function withConfiguration(given: OptimizeArguments, { training }: Settings): Op
 }
 
 /**
- * What the job may take of the device: as an option says, as the configuration says, else the load
- * line of the card that was named or found. Undefined where there is neither.
+ * Returns the job's limit on the device: from the option, else the configuration, else the load
+ * line of the named or found card. Undefined if there is none of them.
  */
 function memoryBudget(
   given: OptimizeArguments,
@@ -335,7 +333,7 @@ function badUsage(fact: string, next: string): Failure {
   return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
 }
 
-/** What a training part of the answer brings. */
+/** The training part of the answer. */
 interface TrainingFound {
   readonly training: TrainingAnswer;
   readonly advice: readonly Advice[];
@@ -410,7 +408,7 @@ function loadingHere({ loading }: Settings, hasCard: boolean): LoadingSettings {
   });
 }
 
-/** What is of use with a program. */
+/** Options that are of use with a program. */
 const forMachine = ['mode', 'watch', 'apply', 'report', 'devices', 'simulate', 'json', 'verbose'];
 const taken = new Set([...forMachine, 'batch', 'memory', 'gpu', 'python', 'cache', 'config']);
 

@@ -165,7 +165,7 @@ function cannotRead(file: string): Failure {
 /** Logs of so many lists are kept on each host. */
 export const keptLists = 20;
 
-/** Where the lists of `plimsoll pack` lie; each host has its own, the home may be shared. */
+/** The folder for the lists of `plimsoll pack`; each host has its own, since the home may be shared. */
 export function packFolder(home: string, host: string, list: string): string {
   return join(home, 'pack', `${host}-${list}`);
 }
@@ -198,7 +198,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** What became of a list of jobs. */
+/** The result of a list of jobs. */
 interface PackSummary {
   readonly succeeded: number;
   readonly failed: readonly {

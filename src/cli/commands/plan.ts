@@ -2,19 +2,20 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { publishedName } from '../../model/names/find-model.js';
 import {
+  loadingOf,
   makeSharedPlan,
+  type PlanLoading,
   planDocument,
   preparePlan,
   type SharedPlan,
 } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
-import { loadingOf, type PlanLoading } from '../../plan/answers/plan-loading.js';
 import {
   budgetNote,
   budgetOf,
@@ -23,10 +24,12 @@ import {
 } from '../../plan/answers/plan-request.js';
 import { offloads, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { saveQuantization } from '../../plan/quantization/quantization-file.js';
-import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planLines } from '../../plan/snippets/plan-lines.js';
 import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
 import {
+  type Framework,
+  frameworkNames,
+  frameworks,
   type ProjectFile,
   type Recognised,
   recogniseFramework,
@@ -57,7 +60,7 @@ import {
 import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
-/** What `plimsoll plan` takes; what was not given is absent. */
+/** Arguments of `plimsoll plan`; absent ones were not given. */
 interface PlanArguments extends WorkloadArguments {
   readonly memory?: number;
   readonly allocatorMemory?: number;
@@ -193,7 +196,7 @@ async function runPlan(
   return planExitCode(found, maxBatch);
 }
 
-/** What to paste where the project in this folder is known to train with a framework. */
+/** Returns the lines to paste if the project in this folder trains with a known framework. */
 function snippetFor(answer: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
   const { fits, settings } = answer;
   if (!fits || settings.optimizer === 'none') return undefined;
@@ -291,7 +294,7 @@ function planExitCode(
   return surely || isLargest ? 0 : mayLackExitCode;
 }
 
-/** What is of use with a program. */
+/** Options that are of use with a program. */
 const workload = ['batch', 'memory', 'allocatorMemory', 'maxBatch', 'gpu'];
 const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose', 'format']);
 

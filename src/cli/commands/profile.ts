@@ -141,7 +141,7 @@ function usedProgress({ info, latest }: DeviceState): string {
   return `${info.id} ${usedOfTotal(latest.usedBytes, latest.totalBytes)}`;
 }
 
-/** What `replay` takes at most: a week at one reading a second has a third of it. */
+/** The limit of rows for `replay`: three times a week at one reading a second. */
 const maxRows = 2_000_000;
 
 interface Recording {

@@ -2,13 +2,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { openDevices, type Settings } from '../../config/settings.js';
 import { machineRoots } from '../../device/kernel-files.js';
 import { type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
 import { contextBytesOf } from '../../estimate/cards/gpus.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
-import { programCommand } from '../../estimate/trace/program-command.js';
+import { programCommand } from '../../estimate/trace/run-python.js';
 import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
@@ -265,7 +264,7 @@ async function runProgram(
   }
 }
 
-/** What the program may take of its device, and what of that the CUDA context takes. */
+/** Returns the program's limit on its device, and the share of the CUDA context. */
 function limitOf(
   { memory, allocatorMemory }: RunArguments,
   { id, name }: RunDevice,
@@ -454,7 +453,7 @@ interface CheckedRun {
   readonly variables: Readonly<Record<string, string>>;
   /** The device that it will run on. */
   readonly device: string;
-  /** What it may take of that; all of it where undefined. */
+  /** Limit in bytes; the whole device if undefined. */
   readonly memoryBytes: number | undefined;
   /** Left out where `memoryBytes` is the allocator's alone. */
   readonly contextBytes: number | undefined;

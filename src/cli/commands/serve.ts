@@ -15,7 +15,6 @@ import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
-
 import { checkPlatform } from '../../run/program.js';
 import {
   makeHome,
@@ -29,8 +28,7 @@ import {
   usualSocket,
   writeServerNote,
 } from '../../server/service/server-file.js';
-import { openWebhook } from '../../server/webhook/open-webhook.js';
-import { reviewEstimates } from '../../server/webhook/review-estimates.js';
+import { openWebhook, reviewEstimates } from '../../server/webhook/open-webhook.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
@@ -235,7 +233,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   return 0;
 }
 
-/** Where that cannot be (a full disk), it serves all the same, and says so. */
+/** Writes the note. If it cannot (a full disk), the server runs all the same, and says so. */
 function leaveNote(home: string, note: ServerNote): readonly string[] {
   try {
     writeServerNote(home, note);
@@ -246,7 +244,7 @@ function leaveNote(home: string, note: ServerNote): readonly string[] {
   }
 }
 
-/** What it listens on and what it found, once for the person who started it. */
+/** Prints the address and the findings once, for the person who started the server. */
 function printReady(
   { url, socket, daemon }: Service,
   {
@@ -270,7 +268,7 @@ function printReady(
   io.stdout.write(`${serveText(facts, options)}\n`);
 }
 
-/** What the one who started it should know about who may use it. */
+/** Returns notes on access, for the person who started the server. */
 export function accessNotes({
   hasToken,
   uid,
@@ -317,7 +315,7 @@ interface WebhookArguments {
   readonly webhookStrict?: boolean;
 }
 
-/** What the rest of `serve` takes that means something here, too. */
+/** Options of `serve` that are allowed here, too. */
 const common: ReadonlySet<string> = new Set(['host', 'port', 'config', 'json', 'token', 'debug']);
 const own: readonly (keyof WebhookArguments)[] = [
   'webhook',

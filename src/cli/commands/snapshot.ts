@@ -187,7 +187,7 @@ export function snapshotText(analysis: SnapshotAnalysis, options: SnapshotTextOp
   return lines.map((line) => paintLine(line, columns, style)).join('\n');
 }
 
-/** What changed from one snapshot to another. */
+/** Lists the changes from one snapshot to another. */
 export function againstText(
   analysis: SnapshotAnalysis,
   against: SnapshotAnalysis,

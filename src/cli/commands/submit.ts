@@ -288,7 +288,7 @@ function withoutOwnOptions(words: readonly string[], command: Command): readonly
   return [...others, ...words.slice(end)];
 }
 
-/** What only a cluster takes is an error here, as any unknown option is. */
+/** Refuses options that only a cluster takes, as any unknown option. */
 function checkedForServer(words: readonly string[], given: Arguments, command: Command): Arguments {
   const [first = ''] = words;
   if (first.startsWith('-')) {
@@ -462,7 +462,7 @@ function unexpected(word: string): Failure {
   });
 }
 
-/** What was typed, checked, with what the cluster offers at most. */
+/** The checked arguments, with the largest offer of the cluster. */
 interface ClusterAsk {
   readonly request: JobRequest;
   readonly name: string;

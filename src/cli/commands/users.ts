@@ -3,14 +3,15 @@ import type { Command } from 'commander';
 import { homeFolder } from '../../files/folders.js';
 import { cleanText, textWidth } from '../../report/text/text-width.js';
 import { appendAudit, readAudit } from '../../server/access/audit-log.js';
-import { type Role, roles } from '../../server/access/identity.js';
+import { type Role, roles } from '../../server/access/permissions.js';
 import {
   checkUserName,
   newUserToken,
+  openUserStore,
   type User,
   type UserChange,
-} from '../../server/access/users/user.js';
-import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
+  type UserStore,
+} from '../../server/access/users/user-store.js';
 import { readServerNote } from '../../server/service/server-file.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type CliIo, type CommandContext, type CommandModule, printJson } from '../io.js';
@@ -217,7 +218,7 @@ function rowOf(user: User): UserRow {
   return { name, role, maxMemoryBytes, maxJobs, account, addedAt };
 }
 
-/** What was changed is changed, whether or not it can be noted. */
+/** Records a change. A failure to record it does not undo the change. */
 function note(home: string, action: string, name: string, given: ChangeArguments): void {
   const changes = Object.entries({
     role: given.role,
@@ -301,7 +302,7 @@ function usersTable(users: readonly UserRow[]): string {
   );
 }
 
-/** Who did what, one line each, the oldest first. */
+/** Lists actions with their users, one line each, the oldest first. */
 function auditText(entries: readonly AuditRow[]): string {
   if (entries.length === 0) return 'The audit log is empty.';
   return table(

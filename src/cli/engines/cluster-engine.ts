@@ -30,7 +30,7 @@ import { reportError } from '../report-error.js';
 import { stopOnSignals } from '../stop.js';
 import type { EngineArguments } from './engine-option.js';
 
-/** What a cluster's engine is opened with. */
+/** Settings with which the engine of a cluster is opened. */
 interface ClusterPlace {
   readonly settings: Settings;
   readonly environment: Environment;

@@ -3,7 +3,7 @@ import type { GpuSharing, Supervision } from '../../engine/kubernetes/pod-reques
 import { Failure } from '../../failure.js';
 import { badArgument } from '../options/arguments.js';
 
-/** Where jobs run: a plimsoll server, or a cluster with a scheduler of its own. */
+/** Engines that run jobs: a plimsoll server, or a cluster with its own scheduler. */
 export const engineNames = ['local', 'slurm', 'ray', 'kubernetes'] as const;
 export type EngineName = (typeof engineNames)[number];
 
@@ -36,7 +36,7 @@ function engineArgument(text: string): EngineName {
   throw badArgument('--engine', text, `It takes ${engineNames.join(' or ')}.`);
 }
 
-/** What only a server of ours can do; a cluster has ways of its own for some of it. */
+/** Options that only our own server takes; a cluster has its own commands for some of them. */
 const forServer: Readonly<Record<string, string>> = {
   server: 'Leave it out.',
   socket: 'Leave it out.',
@@ -50,7 +50,7 @@ const notInKubernetes: Readonly<Record<string, string>> = {
   attempts: 'Leave it out.',
   cwd: 'Leave it out; the image has a working directory.',
 };
-/** What only Kubernetes takes. */
+/** Options that only Kubernetes takes. */
 const onlyKubernetes = {
   containerImage: '--container-image',
   namespace: '--namespace',

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../device/types.js';
+import type { ProcessReading } from '../../device/device.js';
 import { percentOf } from '../../report/words.js';
 import type { ProcessFacts } from '../../run/processes/process-facts.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -14,7 +14,7 @@ export interface ProcessRow {
   readonly usedBytes: Known<number> | 'none';
   /** Percent of the device. */
   readonly sharePercent: Known<number> | 'none';
-  /** What it holds of the host, where both are watched. */
+  /** Host memory it holds, if both are watched. */
   readonly hostBytes: Known<number>;
   /** Percent of one core. */
   readonly cpuPercent: Known<number>;
@@ -36,7 +36,7 @@ export interface ProcessRow {
   readonly branch: string;
 }
 
-/** What is known of a process beside the memory that a device reports for it. */
+/** Facts about a process beside the memory that a device reports for it. */
 export interface ProcessDetails {
   readonly facts: ProcessFacts;
   readonly cpuPercent: Known<number>;
@@ -62,7 +62,7 @@ export function scopeOf(scope: string, states: readonly DeviceState[]): string {
   return states.some(({ info }) => info.kind === 'gpu') ? 'gpus' : (states[0]?.info.id ?? 'gpus');
 }
 
-/** What the key for the next device goes through. */
+/** Returns the scopes that the key for the next device cycles through. */
 export function scopesOf(states: readonly DeviceState[]): readonly string[] {
   const gpus = states.filter(({ info }) => info.kind === 'gpu');
   return [...(gpus.length > 0 ? ['gpus'] : []), ...states.map(({ info }) => info.id)];

@@ -135,7 +135,7 @@ function urgency({ forecast, latest }: DeviceState): number {
   return risk * 1000 + (isKnown(percent) ? Math.min(percent, 999) : 0);
 }
 
-/** What drawing a device needs to know beside the device. */
+/** Facts that drawing needs beside the device. */
 interface DeviceView {
   readonly columns: number;
   readonly nowSeconds: number;

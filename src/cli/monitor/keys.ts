@@ -1,4 +1,4 @@
-/** What a key does on the live screen. */
+/** The action of a key on the live screen. */
 export type MonitorAction =
   | 'quit'
   | 'interrupt'
@@ -311,7 +311,7 @@ export const keyBindings: readonly KeyBinding[] = [
   },
 ];
 
-/** What the mouse does. */
+/** Uses of the mouse. */
 export const mouseUses = [
   { shown: 'click on a process', does: 'select it; a second click shows its details' },
   { shown: 'click on a column title', does: 'sort by it; again: reverse' },

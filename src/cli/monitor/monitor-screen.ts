@@ -1,8 +1,8 @@
 import { uptime } from 'node:os';
 import { machineRoots } from '../../device/kernel-files.js';
 import type { ThemeName } from '../../report/text/spans.js';
+import { openUserNames } from '../../run/processes/process-facts.js';
 import { readProcess } from '../../run/processes/process-table.js';
-import { openUserNames } from '../../run/processes/user-names.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';
@@ -33,13 +33,13 @@ export interface MonitorScreenOptions extends WatchingOptions {
 
 /** Keys are answered at once, but a held key draws no more often than this. */
 const redrawMs = 40;
-/** What nobody asked for changes this seldom: a screen that flickers is not read. */
+/** Parts that change by themselves are redrawn this seldom: a flickering screen is hard to read. */
 const steadyMs = { least: 500, most: 1000 } as const;
 /** While devices appear one after another, each is shown as it comes. */
 const startingMs = 2000;
 /** Esc alone is told from a sequence by what follows it within this time. */
 const escapeMs = 50;
-/** What is told of the past on the screen. */
+/** Number of past events shown on the screen. */
 const shownNews = 100;
 
 /** Draws until the watch ends or the person leaves; the terminal is given back in every case. */

@@ -14,13 +14,13 @@ import {
   selectRow,
 } from './view.js';
 
-/** What a person did: a key by its name, or the mouse. */
+/** An input by the user: a key by its name, or the mouse. */
 export type MonitorInput = { readonly kind: 'key'; readonly key: string } | MouseInput;
 
 export interface PressContext {
   /** In the order in which they are shown. */
   readonly rows: readonly ProcessRow[];
-  /** What `d` goes through. */
+  /** The scopes that `d` cycles through. */
   readonly scopes: readonly string[];
   readonly hits: ScreenHits;
 }
@@ -188,7 +188,7 @@ interface MouseInput {
 /** Rows that one turn of the wheel moves. */
 const wheelRows = 3;
 
-/** What the mouse does to the screen; on a page or in a question the wheel scrolls, a click does nothing. */
+/** Handles the mouse on the screen; on a page or in a question the wheel scrolls and a click does nothing. */
 function click(
   view: MonitorView,
   input: MouseInput,
@@ -273,7 +273,7 @@ function chooseSort(view: MonitorView, key: string): MonitorView {
   return { ...view, sort, descending: key === key.toLowerCase() ? descends : !descends };
 }
 
-/** What the machine has to do for it. */
+/** The action for the machine. */
 export type MonitorEffect =
   | { readonly kind: 'quit' }
   | { readonly kind: 'interrupt' }

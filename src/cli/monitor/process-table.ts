@@ -136,7 +136,7 @@ function trailSpans(
 /** A column of the table of processes. */
 interface ProcessColumn {
   readonly title: string;
-  /** What a click on its title sorts by. */
+  /** The column that a click on the title sorts by. */
   readonly sort: SortColumn;
   readonly width: number;
   readonly side: 'left' | 'right';

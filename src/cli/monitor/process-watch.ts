@@ -9,7 +9,7 @@ const keptValues = 240;
 /** Of the processes that are not on the screen, so many are read again in each round. */
 const othersEachRound = 24;
 
-/** What is remembered of processes that are gone is dropped this often. */
+/** Facts about ended processes are dropped at this interval. */
 const forgetSeconds = 10;
 
 export interface ProcessWatchOptions {
@@ -31,8 +31,8 @@ interface KnownProcess extends ProcessDetails {
 }
 
 /**
- * What the screen remembers of processes: who they are (read once), what they use of the processor
- * (those in sight each round, the others in turn), and their memory over time.
+ * Remembers processes for the screen: their identity (read once), their processor use (visible ones
+ * each round, the others in turn), and their memory over time.
  */
 export class ProcessWatch {
   readonly #options: ProcessWatchOptions;

@@ -2,7 +2,7 @@ import type { ThemeName } from '../../report/text/spans.js';
 import type { ProcessRow } from './build-rows.js';
 import type { SortColumn } from './sort-rows.js';
 
-/** Where things are on the screen as drawn last; rows and columns count from 0. */
+/** Positions on the screen as it was drawn last; rows and columns count from 0. */
 export interface ScreenHits {
   /** The line with the titles of the table; -1 when there is none. */
   readonly titleRow: number;
@@ -41,7 +41,7 @@ export interface SignalTarget {
   readonly user: string;
 }
 
-/** What the person is being asked, at the foot of the screen. */
+/** The question to the user, at the foot of the screen. */
 export type Prompt =
   | { readonly kind: 'filter'; readonly before: string }
   | { readonly kind: 'sort' }
@@ -76,7 +76,7 @@ export interface MonitorView {
   readonly pageFirst: number;
   /** Characters of the command lines that are scrolled out on the left. */
   readonly commandFrom: number;
-  /** What the last action did or could not do. */
+  /** The result of the last action. */
   readonly message: string;
 }
 

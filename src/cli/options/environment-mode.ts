@@ -14,7 +14,7 @@ import { badArgument, oneOfArgument } from './arguments.js';
 
 export const environmentModeArgument = oneOfArgument('--env-mode', jobEnvironmentModes);
 
-/** What a command before this one changed; our own commands pass it on. */
+/** Reads the changes that an earlier command made; our own commands pass them on. */
 export function changesArgument(text: string): readonly EnvironmentChange[] {
   const changes = readChanges(text);
   if (changes !== undefined) return changes;

@@ -5,7 +5,7 @@ import type { CliIo } from '../io.js';
 
 /** Node puts this in the place of bytes that are no text; a text may hold it as well. */
 const replaced = '\uFFFD';
-/** What tells our commands where state is kept and how to work, whichever command it is. */
+/** Variables that tell every command of ours its home and its settings. */
 const ourOwn = /^(HOME|PLIMSOLL_\w+)$/;
 
 /** The bytes behind what Node shows of this process; undefined where the system does not tell. */

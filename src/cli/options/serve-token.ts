@@ -34,7 +34,7 @@ export function serveToken({
   return environment['PLIMSOLL_TOKEN'] || ownToken(home);
 }
 
-/** Where the token of a home is kept. */
+/** Returns the path of the token of a home. */
 function tokenFile(home: string): string {
   return join(home, 'token');
 }

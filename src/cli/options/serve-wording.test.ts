@@ -45,7 +45,7 @@ const job = { model: gpt2, batch: 8, seq: 64, method: 'formula' };
 const plan = { ...job, memoryBytes: 8 * GiB };
 const serving = { ...plan, mode: 'infer' };
 
-/** What is asked, and what is said of it to those who send JSON and to those who type options. */
+/** Requests, and the field names in the errors for JSON and for options. */
 const estimates: readonly (readonly [request: object, fields: string, options: string])[] = [
   [
     { ...job, seq: undefined },

@@ -13,7 +13,7 @@ import { checkedEnvironment } from './environment-mode.js';
 import { checkVariables } from './not-utf-8.js';
 import { optionWording, type WorkloadArguments, workloadRequest } from './workload-options.js';
 
-/** What the options of `submit` become. */
+/** The parsed options of `submit`. */
 export interface SubmitArguments extends WorkloadArguments {
   readonly memory?: number;
   readonly model?: string;
@@ -120,8 +120,8 @@ function badUsage(fact: string): Failure {
 }
 
 /**
- * What a job needs to find its programs, its Python and its files. Nothing else travels unasked: a
- * job is kept on the disk of the server, and an environment holds secrets.
+ * The variables that a job needs to find its programs, its Python and its files. No other variable
+ * is sent unasked: the server keeps a job on its disk, and an environment holds secrets.
  */
 const travelling: ReadonlySet<string> = new Set([
   'PATH',

@@ -14,7 +14,7 @@ import {
 } from './arguments.js';
 import { readToken } from './serve-token.js';
 
-/** What the options below become. */
+/** The parsed options below. */
 export interface WatchArguments extends DeviceArguments {
   readonly interval?: number;
   readonly duration?: number;

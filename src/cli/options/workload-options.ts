@@ -2,8 +2,7 @@ import { existsSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { openDevices, type Settings } from '../../config/settings.js';
 import { type GpuHere, gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
 import {
@@ -44,7 +43,7 @@ import { formatBytes } from '../../units/bytes.js';
 import type { CliIo } from '../io.js';
 import { badArgument, countArgument, oneOfArgument } from './arguments.js';
 
-/** What the options below become; what was not given is absent. */
+/** The parsed options below; absent ones were not given. */
 export interface WorkloadArguments extends ParallelArguments {
   readonly mode?: Workload['mode'];
   readonly batch?: number;
@@ -192,7 +191,7 @@ function listed(names: readonly string[], unset: string | undefined): string {
   return `${names.join(', ')}${unset === undefined ? '' : ` (${unset})`}`;
 }
 
-/** What the options ask for, as a request; paths start in the folder where they were typed. */
+/** Turns the options into a request; paths start in the current folder. */
 export function workloadRequest(
   model: string | undefined,
   given: Omit<WorkloadArguments, 'mode'> & { readonly mode?: string },
@@ -241,7 +240,7 @@ export function workloadRequest(
   };
 }
 
-/** What is there by that path goes before a model of that name. */
+/** A file of that path takes precedence over a model of that name. */
 function namedModel(model: string, folder: string): string {
   const path = resolve(folder, model);
   if (model.startsWith(visionPrefix)) return model;
@@ -267,7 +266,7 @@ function keyValue(text: string, before: readonly string[] = []): readonly string
   });
 }
 
-/** What the options below become; what was not given is absent. */
+/** The parsed options below; absent ones were not given. */
 interface ParallelArguments {
   readonly gpus?: number | undefined;
   readonly parallel?: string;
@@ -361,7 +360,7 @@ function gpuCounts(text: string): GpuCounts {
   return doubledCounts(from, to);
 }
 
-/** What people can only turn off. */
+/** Options that are on by default, so that only their negation is offered. */
 const onByDefault = new Set(['reshard', 'origParams']);
 
 /** Refuses options that are for models, where a program is run as it is. */

@@ -99,7 +99,7 @@ function barOf(share: number, unicode: boolean): string {
 
 const firstMs = 1000;
 
-/** What is done now, and how far it is where that is known; drawn at once from the first second on. */
+/** Announces the current work, and its progress if it is known; drawn from the first second on. */
 export type Announce = (what: string, share?: number) => void;
 
 /**

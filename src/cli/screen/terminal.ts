@@ -1,9 +1,9 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { CliIo } from '../io.js';
 
-/** What a person, or the system, does to a terminal. */
+/** Events of a terminal, from the user or the system. */
 export interface TerminalEvents {
-  /** What the keyboard and the mouse sent, as it came. */
+  /** Raw input of keyboard and mouse. */
   readonly input: (text: string) => void;
   readonly resize: () => void;
   /** Someone else asked us to stop for a while (kill -TSTP). */
@@ -87,7 +87,7 @@ export function openTerminal({ stdout }: CliIo): ScreenTerminal {
   };
 }
 
-/** What the screen is drawn on; `process.stdout` with `process.stdin` is one. */
+/** A terminal to draw on; `process.stdout` with `process.stdin` is one. */
 interface Terminal {
   write(text: string): void;
   /** Columns and rows now. */

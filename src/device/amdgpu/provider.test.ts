@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
-import { GpuNumbers } from '../gpu-numbers.js';
+import { GpuNumbers } from '../select-devices.js';
 import { amdgpuProvider } from './provider.js';
 
 function card(number: number, files: Readonly<Record<string, string>>): Record<string, string> {

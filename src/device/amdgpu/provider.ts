@@ -1,7 +1,14 @@
 import { existsSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Known } from '../../units/known.js';
-import { GpuNumbers } from '../gpu-numbers.js';
+import {
+  type Device,
+  type DeviceInfo,
+  DeviceLost,
+  type DeviceProvider,
+  type MemoryReading,
+  type ProcessReading,
+} from '../device.js';
 import {
   listKernelFolder,
   listPids,
@@ -11,14 +18,7 @@ import {
   readKernelNumber,
 } from '../kernel-files.js';
 import { processName, sortProcesses } from '../process-names.js';
-import {
-  type Device,
-  type DeviceInfo,
-  DeviceLost,
-  type DeviceProvider,
-  type MemoryReading,
-  type ProcessReading,
-} from '../types.js';
+import { GpuNumbers } from '../select-devices.js';
 
 export interface AmdgpuOptions {
   readonly roots?: Roots;
@@ -199,7 +199,7 @@ function* drmFiles(procRoot: string, pid: number): Generator<string> {
   }
 }
 
-/** What one open file of a GPU says about the memory behind it. */
+/** The memory facts of one open file of a GPU. */
 interface DrmClient {
   /** The same for all copies of one open file, in whichever process. */
   readonly clientId: string;

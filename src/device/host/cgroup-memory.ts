@@ -48,8 +48,8 @@ export function tightestLimit(place: CgroupPlace): CgroupLimit | undefined {
 }
 
 /**
- * What is used under a limit, the way the kernel and Kubernetes see it: the usage without file
- * pages not touched of late, which go before anything is killed.
+ * Returns the use under a limit, as the kernel and Kubernetes count it: without inactive file
+ * pages, which are freed before a process is killed.
  */
 export function usedUnderLimit({ version, folder }: CgroupLimit): Known<number> {
   const usage = readKernelNumber(join(folder, files[version].usage));

@@ -3,9 +3,9 @@ import { arch, endianness, release } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
+import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../device.js';
 import { listPids, readKernelBytes, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
-import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../types.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
 import { type ProcessFiles, ProcessList } from './process-list.js';
 
@@ -179,7 +179,7 @@ export function cpuPercent(before: CpuTime | undefined, after: CpuTime | undefin
   return Math.round((Math.min(busy, total) / total) * 1000) / 10;
 }
 
-/** What /proc tells of processes; all of it may be gone while we look. */
+/** Reads processes from /proc; each may end at any time. */
 function processFiles(procRoot: string, pageSize: number): ProcessFiles {
   return {
     listPids: () => listPids(procRoot),
@@ -240,7 +240,7 @@ export function parsePageSize(auxv: Buffer): number | undefined {
 /** RAM and swap of the whole machine. */
 interface MachineMemory {
   readonly totalBytes: Known<number>;
-  /** What programs can still get without swapping: free memory and page cache that can go. */
+  /** Bytes that programs can still get without swapping: free memory and reclaimable page cache. */
   readonly availableBytes: Known<number>;
   readonly swapTotalBytes: Known<number>;
   readonly swapFreeBytes: Known<number>;
@@ -276,7 +276,7 @@ function bytesOfLine(text: string, line: RegExp): Known<number> {
   return match === null ? 'unknown' : Number(match[1]) * 1024;
 }
 
-/** What the host is called, whatever it is read by. */
+/** Returns the name and facts of the host. */
 export function hostInfo(driver: string): DeviceInfo {
   return {
     id: 'host',

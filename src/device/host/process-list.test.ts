@@ -32,7 +32,7 @@ function machine(sizes: Record<number, number>, { secondsPerRead = 0 } = {}) {
     },
   };
   const list = new ProcessList(files, clock);
-  /** What one more call reads. */
+  /** Lists the files that one more call reads. */
   async function reads(): Promise<string[]> {
     read.length = 0;
     await list.read();

@@ -2,10 +2,10 @@ import type { ChildProcess } from 'node:child_process';
 import type { Clock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
+import type { ProcessReading } from '../device.js';
 import { sortProcesses } from '../process-names.js';
-import type { ProcessReading } from '../types.js';
 
-/** What the list asks of /proc; tests hand in their own. */
+/** The reads of /proc that the list makes; tests pass in their own. */
 export interface ProcessFiles {
   listPids(): readonly number[];
   /** RSS: pages in RAM, shared ones in full. 0 when the process ended, or is a thread of the kernel. */
@@ -38,7 +38,7 @@ interface Entry {
   /** Its size when the name was read. */
   namedAtBytes: number;
   residentBytes: number;
-  /** What it gained between the last two scans. */
+  /** Bytes gained between the last two scans. */
   gainedBytes: number;
   scannedBytes: number;
   exact: { readonly bytes: number | undefined; readonly residentBytes: number } | undefined;

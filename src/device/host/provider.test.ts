@@ -5,7 +5,7 @@ import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
 import { createVirtualClock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
-import type { Device } from '../types.js';
+import type { Device } from '../device.js';
 import { hostProvider } from './provider.js';
 
 const meminfo = `MemTotal: ${64 * 1024 * 1024} kB

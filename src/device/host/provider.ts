@@ -1,7 +1,7 @@
 import { freemem, release, totalmem, type } from 'node:os';
 import { type Clock, systemClock } from '../../time/clock.js';
+import type { Device, DeviceProvider } from '../device.js';
 import { machineRoots, type Roots } from '../kernel-files.js';
-import type { Device, DeviceProvider } from '../types.js';
 import { hostInfo, LinuxHost } from './linux-host.js';
 
 export interface HostOptions {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { afterAll, describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
-import type { MemoryReading } from '../types.js';
+import type { MemoryReading } from '../device.js';
 import { findCgroup } from './cgroup-memory.js';
 import { hostProvider } from './provider.js';
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
-import { DeviceLost, type DeviceProvider } from '../types.js';
+import { DeviceLost, type DeviceProvider } from '../device.js';
 import { nvidiaSmiProvider } from './provider.js';
 
 const gpuRows = [

@@ -3,10 +3,6 @@ import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
-import { GpuNumbers } from '../gpu-numbers.js';
-import { machineRoots, type Roots } from '../kernel-files.js';
-import { nvidiaFiles } from '../nvml/nvidia-files.js';
-import { presentableName, sortProcesses } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,
@@ -14,7 +10,11 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from '../types.js';
+} from '../device.js';
+import { machineRoots, type Roots } from '../kernel-files.js';
+import { nvidiaFiles } from '../nvml/nvidia-files.js';
+import { presentableName, sortProcesses } from '../process-names.js';
+import { GpuNumbers } from '../select-devices.js';
 
 /** It answers within 30 ms on a healthy machine; a sick driver can hold it for minutes. */
 const timeLimitMs = 10_000;
@@ -29,7 +29,7 @@ export interface ProgramAnswer {
   readonly exitCode: number | undefined;
 }
 
-/** Where `nvidia-smi` lies on the PATH of `env`, and when it was last changed. */
+/** Finds `nvidia-smi` on the PATH of `env`, with the time of its last change. */
 function findNvidiaSmi(
   env: NodeJS.ProcessEnv,
   platform: NodeJS.Platform,
@@ -70,7 +70,7 @@ function runNvidiaSmi(
 }
 
 export interface NvidiaSmiOptions {
-  /** Where PATH is looked up. */
+  /** Environment whose PATH is searched. */
   readonly env?: NodeJS.ProcessEnv;
   readonly roots?: Roots;
   readonly numbers?: GpuNumbers;
@@ -232,7 +232,7 @@ function firstWords({ exitCode, stderr, stdout }: ProgramAnswer): string {
   return exitCode === undefined ? `it was stopped or could not run (${words})` : words;
 }
 
-/** What `--query-gpu` is asked for, in this order. */
+/** Fields of `--query-gpu`, in this order. */
 export const gpuFields = [
   'index',
   'uuid',
@@ -244,7 +244,7 @@ export const gpuFields = [
   'utilization.gpu',
 ] as const;
 
-/** What `--query-compute-apps` is asked for, in this order. */
+/** Fields of `--query-compute-apps`, in this order. */
 export const processFields = ['gpu_uuid', 'pid', 'process_name', 'used_memory'] as const;
 
 interface GpuRow {

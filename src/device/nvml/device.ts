@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import type { Known } from '../../units/known.js';
-import { ProcessNames, sortProcesses, visiblePids } from '../process-names.js';
 import {
   type Device,
   type DeviceInfo,
   DeviceLost,
   type MemoryReading,
   type ProcessReading,
-} from '../types.js';
+} from '../device.js';
+import { ProcessNames, sortProcesses, visiblePids } from '../process-names.js';
 import { describeNvmlCode, type MemoryCall, meansLost, nvmlCodes, readBytes64 } from './layouts.js';
 import type { NvmlFunction, NvmlLibrary, NvmlSymbol } from './library.js';
 import {

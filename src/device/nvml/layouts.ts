@@ -9,7 +9,7 @@ import type { NvmlFunction, NvmlLibrary } from './library.js';
 /** Bytes at which the figures of a memory record lie. */
 export interface MemoryLayout {
   readonly sizeBytes: number;
-  /** What the caller writes into the first word; 0 where the record carries no version. */
+  /** Value that the caller writes into the first word; 0 if the record has no version. */
   readonly version: number;
   readonly total: number;
   readonly free: number;
@@ -55,7 +55,7 @@ export interface MemoryCall {
   readonly layout: MemoryLayout;
   readonly view: DataView;
   readonly address: number;
-  /** What the trial call returned: 0, or why the device does not tell. */
+  /** Return code of the trial call: 0, or the reason for no answer. */
   readonly code: number;
 }
 
@@ -91,7 +91,7 @@ function isFinal(code: number): boolean {
   return code === nvmlCodes.gpuIsLost || code === nvmlCodes.noPermission;
 }
 
-/** What NVML's functions return; only those we act on or name. */
+/** Return codes of NVML; only those we act on or name. */
 export const nvmlCodes = {
   success: 0,
   uninitialized: 1,

@@ -40,11 +40,11 @@ export interface NvmlLibrary {
   readonly path: string;
   /** A function by name, or undefined where this driver has none of that name. */
   find(symbol: NvmlSymbol): NvmlFunction | undefined;
-  /** Where a buffer lies; it stays there for as long as the buffer is referenced. */
+  /** Returns the address of a buffer; it stays the same as long as the buffer is referenced. */
   addressOf(buffer: ArrayBuffer): number;
 }
 
-/** Where the library lies: by plain name for the linker to find, then the usual folders. */
+/** Returns the possible paths of the library: its plain name for the linker, then the usual folders. */
 export function libraryCandidates(
   platform: NodeJS.Platform,
   env: NodeJS.ProcessEnv,

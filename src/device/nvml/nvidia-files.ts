@@ -4,8 +4,8 @@ import { listKernelFolder, type Roots, readKernelFile } from '../kernel-files.js
 const nvidiaVendor = '0x10de';
 
 /**
- * What the NVIDIA driver shows of itself as files: it changes when the driver is loaded or left,
- * when a GPU comes or goes, and when MIG instances are made or destroyed.
+ * Returns the files in which the NVIDIA driver shows itself: they change when the driver is loaded
+ * or unloaded, when a GPU comes or goes, and when MIG instances are made or destroyed.
  */
 export function nvidiaFiles(roots: Roots): readonly string[] {
   const driver = join(roots.proc, 'driver/nvidia');

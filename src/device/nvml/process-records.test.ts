@@ -24,7 +24,7 @@ interface Wanted {
   readonly instance: number;
 }
 
-/** What a driver writes into a buffer with room for more records than there are. */
+/** Returns the bytes that a driver writes into a buffer with room for more records. */
 function written(records: readonly Wanted[], stride: RecordStride): Buffer {
   const bytes = Buffer.alloc((records.length * 2 + 5) * largestRecordBytes, unwrittenByte);
   records.forEach(({ pid, used, instance }, index) => {

@@ -23,7 +23,7 @@ export interface ProcessRecord {
   readonly usedBytes: Known<number>;
 }
 
-/** What else is known when a stride must be told from the bytes alone. */
+/** Other evidence for a stride that is guessed from the bytes. */
 export interface StrideEvidence {
   /** The stride that fits the function that was called, taken when the bytes do not decide. */
   readonly expected: RecordStride;
@@ -77,7 +77,7 @@ export function decodeProcessRecords(
   return records;
 }
 
-/** What `score` gives to records that make sense in every respect. */
+/** The `score` of records that make sense in every respect. */
 const perfectScore = 8;
 
 /** Sense made per record (0 to 6), so that lists of any length compare; 2 more for a true end. */

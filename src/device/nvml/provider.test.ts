@@ -3,7 +3,7 @@ import { buildFakeNvml, type FakeNvml, needsCompiler } from '../../../test/fake-
 import { type FakeTree, makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
-import { type Device, DeviceLost, type DeviceProvider } from '../types.js';
+import { type Device, DeviceLost, type DeviceProvider } from '../device.js';
 import { NvmlDevice } from './device.js';
 import { nvmlProvider } from './provider.js';
 

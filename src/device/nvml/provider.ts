@@ -1,7 +1,7 @@
 import type { Known } from '../../units/known.js';
-import { GpuNumbers } from '../gpu-numbers.js';
+import type { Device, DeviceProvider } from '../device.js';
 import { machineRoots, type Roots } from '../kernel-files.js';
-import type { Device, DeviceProvider } from '../types.js';
+import { GpuNumbers } from '../select-devices.js';
 import { NvmlDevice } from './device.js';
 import {
   chooseMemoryCall,
@@ -41,7 +41,7 @@ class NvmlProvider implements DeviceProvider {
   readonly #known = new Map<string, NvmlDevice>();
   readonly #lost = new Set<string>();
   #library: NvmlLibrary | undefined;
-  /** What the driver's files looked like at initialization; undefined while not initialized. */
+  /** State of the driver's files at initialization; undefined before it. */
   #initializedAt: string | undefined;
 
   constructor(options: NvmlOptions) {
@@ -123,7 +123,7 @@ class NvmlProvider implements DeviceProvider {
 /** NVML asks for 96 bytes at most for a name, a UUID or a version. */
 const textBytes = 96;
 
-/** What outlives one listing. */
+/** Facts kept from one listing to the next. */
 interface ListingMemory {
   readonly procRoot: string;
   readonly numbers: GpuNumbers;

@@ -4,6 +4,7 @@ import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
 import { describeConformance } from '../conformance.suite.js';
+import type { Device, MemoryReading } from '../device.js';
 import {
   parseScenario,
   type ScenarioName,
@@ -13,7 +14,6 @@ import {
   simulateInstant,
 } from '../discover.js';
 import { parseRecordedTrace, type RecordedTrace } from '../recorded-trace.js';
-import type { Device, MemoryReading } from '../types.js';
 
 const recorded: RecordedTrace = {
   capacityBytes: 1000,

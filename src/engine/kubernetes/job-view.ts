@@ -1,5 +1,5 @@
 import type { ClusterAttempt, ClusterJob, ClusterOrder, ClusterState } from '../cluster.js';
-import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
+import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../job-folder.js';
 import {
   asWritten,
   type GpuSharing,
@@ -68,7 +68,7 @@ export function jobView(job: JsonObject, pods: readonly JsonObject[]): ClusterJo
   };
 }
 
-/** What was ordered, as the manifest keeps it. */
+/** Reads the order from the manifest. */
 function keptOrder(text: string): JsonObject {
   try {
     return objectIn(JSON.parse(text));
@@ -225,7 +225,7 @@ type ManifestOrder = Pick<
 /** By these our jobs and their pods are found. */
 export const ownLabel = 'app.kubernetes.io/managed-by';
 export const jobLabel = 'plimsoll.dev/job';
-/** What was ordered, for those who look at the job later. */
+/** Annotation that keeps the order for later commands. */
 const orderAnnotation = 'plimsoll.dev/order';
 export const containerName = 'job';
 

@@ -102,7 +102,7 @@ function missing(code: string, fact: string, next: string, cause?: unknown): Fai
   return new Failure({ kind: 'missing', code, fact, next, cause });
 }
 
-/** What `kubectl get -o json` printed: the objects of a list. */
+/** Reads the objects of a list from the output of `kubectl get -o json`. */
 export function readObjects(answer: Buffer): readonly unknown[] {
   try {
     const list: unknown = JSON.parse(answer.toString('utf8'));

@@ -257,7 +257,7 @@ function stampOf({ nanoseconds }: Line): string {
   return at.toISOString().replace(/\.\d+Z$/, `.${fraction}Z`);
 }
 
-/** What kubectl prints: it begins with the second that was named, not with the nanosecond. */
+/** Returns the output of kubectl: it begins at the named second, not the nanosecond. */
 function printed(lines: readonly Line[], since: string): Buffer {
   const second = since.slice(0, 19);
   const all = lines.map((one) => `${stampOf(one)} ${one.text}\n`);

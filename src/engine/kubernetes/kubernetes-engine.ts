@@ -8,7 +8,7 @@ import {
   hasClusterEnded,
 } from '../cluster.js';
 import { refuseEnded } from '../job-failures.js';
-import { objectIn } from '../json-values.js';
+import { objectIn } from '../job-folder.js';
 import {
   type BegunPod,
   begunPods,
@@ -145,7 +145,7 @@ interface PodLogsOptions {
   readonly write: (bytes: Buffer) => void;
 }
 
-/** What the pods of a job print, as it comes: each byte once, also over connections that break. */
+/** Reads the output of a job's pods as it comes: each byte once, even over broken connections. */
 class PodLogs {
   readonly #options: PodLogsOptions;
   readonly #logs = new Map<string, StampedLog>();
@@ -198,9 +198,9 @@ const newline = 0x0a;
 const space = 0x20;
 
 /**
- * What `kubectl logs --timestamps` prints, without the times. It knows where it is, so that it can be
- * read on after a broken connection: kubectl can begin at a second only, and prints lines of that
- * second again.
+ * Removes the time stamps from the output of `kubectl logs --timestamps`. It knows its position, so
+ * that reading can continue after a broken connection: kubectl can begin only at a second, and
+ * prints the lines of that second again.
  *
  * @example
  * new StampedLog((bytes) => {}).take(Buffer.from('2026-11-16T10:00:00.000000001Z step 1\n')); // 'step 1\n'
@@ -212,7 +212,7 @@ export class StampedLog {
   /** How many lines have that stamp, and how many bytes of the last of them were written. */
   #lines = 0;
   #bytes = 0;
-  /** What stands at the beginning of a line, until it is known whether it is a stamp. */
+  /** The start of a line, kept until it is known whether it is a time stamp. */
   #head: Buffer | undefined = Buffer.alloc(0);
   /** Lines with the last stamp that come again, and how much of this line was written before. */
   #again = 0;
@@ -222,7 +222,7 @@ export class StampedLog {
     this.#write = write;
   }
 
-  /** Where kubectl should begin; empty where it should begin with the log. */
+  /** Returns the time from which kubectl should read; empty for the whole log. */
   get since(): string {
     return this.#last;
   }

@@ -9,7 +9,7 @@ import { hostNeedBytes } from '../measured-peaks.js';
 export const gpuSharings = ['hami', 'kai', 'none'] as const;
 export type GpuSharing = (typeof gpuSharings)[number];
 
-/** What a pod needs: of each of its GPUs, or of the host's memory where it has none. */
+/** The need of a pod: on each of its GPUs, or of host memory if it has none. */
 export interface PodNeed {
   readonly gpus: number;
   readonly needBytes: Known<number>;
@@ -17,20 +17,20 @@ export interface PodNeed {
 
 export type Texts = Readonly<Record<string, string>>;
 
-/** What a pod asks for, in the words of its cluster. */
+/** The request of a pod, in the words of its cluster. */
 export interface PodRequest {
   /** Of its container; requests are the same. */
   readonly limits: Texts;
   readonly annotations: Texts;
   readonly labels: Texts;
   readonly scheduler?: string;
-  /** What the process may take; `none` where a whole GPU is its own. */
+  /** Limit of the process; `none` if it has a whole GPU. */
   readonly limitBytes: number | 'none';
 }
 
 /**
- * What the SDK in a process keeps PyTorch to: its GPU is chosen later, so what a CUDA context usually
- * takes is left beside it.
+ * Returns the variables with the SDK's limit for PyTorch. The GPU is chosen later, so the usual
+ * bytes of a CUDA context are left beside it.
  */
 export function sdkVariables(
   { gpus }: Pick<PodNeed, 'gpus'>,
@@ -48,7 +48,7 @@ export const kaiMemory = 'gpu-memory';
 const kaiScheduler = 'kai-scheduler';
 
 /**
- * What to ask for.
+ * Returns the request for a pod.
  *
  * @example
  * podRequest({ gpus: 1, needBytes: 20 * GiB }, 'hami').limits;
@@ -78,7 +78,7 @@ export function podRequest({ gpus, needBytes }: PodNeed, sharing: GpuSharing): P
   return { ...kai, limits: {}, annotations: { [kaiMemory]: mebibytes, ...several } };
 }
 
-/** What a person stated; what is left out is derived from the need on the GPU. */
+/** The host settings of the user; absent ones are derived from the need on the GPU. */
 export interface StatedHost {
   readonly memoryBytes?: number | undefined;
   readonly cpus?: number | undefined;

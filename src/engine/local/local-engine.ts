@@ -14,20 +14,20 @@ import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { checkArguments, fileName, object, texts } from '../../units/arguments.js';
 import { isKnown } from '../../units/known.js';
-import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
 
 /** Between two looks at the journals of runs that go on; no looks while none does. */
 const lookSeconds = 0.3;
 
 export interface LocalEngineOptions {
-  /** Where runs are kept: `$PLIMSOLL_HOME`. */
+  /** The home of the runs: `$PLIMSOLL_HOME`. */
   readonly home: string;
   /** The command `plimsoll` as this machine starts it: `[process.execPath, '.../bin/plimsoll.js']`. */
   readonly command: readonly string[];
   /** Of the supervisors, and below what each order adds of the programs. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Where supervisors start: the folder whose configuration they read. */
+  /** The folder in which supervisors start and read their configuration. */
   readonly folder: string;
   /** How much of each log is kept, where it is not what jobs have. */
   readonly logLimit?: LogLimit;

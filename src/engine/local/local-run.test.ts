@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../../../test/run/running.js';
 import { fillDisk, needsSmallDisk, smallDisk } from '../../../test/support/small-disk.js';
 import { createVirtualClock } from '../../time/clock.js';
-import type { RunNews, RunOrder } from '../types.js';
+import type { RunNews, RunOrder } from '../engine.js';
 import { LocalRun, maxTries, nextStep, type Standing } from './local-run.js';
 
 /** A run whose supervisor would leave a file behind; its home is a disk of 4 MB. */

@@ -20,7 +20,7 @@ import { type JournalEntry, parseEntry } from '../../run/store/journal-entry.js'
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
-import type { RunNews, RunOrder } from '../types.js';
+import type { RunNews, RunOrder } from '../engine.js';
 
 export interface LocalRunParts {
   readonly home: string;
@@ -239,7 +239,7 @@ export class LocalRun {
     return this.#cgroup?.folder ?? findLimitCgroup(procRoot, this.#order.id, listKernelFolder);
   }
 
-  /** What a supervisor takes away at the end of a run: here it has none. */
+  /** Cleans up at the end of a run; nothing to do here. */
   #removeLeftovers(): void {
     const folder = this.#limitFolder();
     if (folder !== undefined) removeCgroup(folder);
@@ -387,7 +387,7 @@ type Step =
   | { readonly step: 'wait' | 'attach' | 'give-up' }
   | { readonly step: 'ask'; readonly pid: number };
 
-/** What to do for a run that is not over. */
+/** Returns the next step for a run that is not over. */
 export function nextStep(at: Standing): Step {
   const { nowSeconds, supervisor, tries, stop } = at;
   if (supervisor !== undefined) {

@@ -6,7 +6,7 @@ import { MiB } from '../../units/bytes.js';
 /** Ray's dashboard, asked over HTTP. */
 export interface RayHttp {
   readonly address: string;
-  /** What it answers; undefined where it knows no such thing. */
+  /** Returns the answer; undefined if Ray does not know the path. */
   get(path: string): Promise<unknown>;
   post(path: string, body?: object): Promise<unknown>;
 }
@@ -158,7 +158,7 @@ function tooLong(address: string, maxBytes: number): Failure {
   });
 }
 
-/** Where Ray's dashboard listens on a head that says nothing else. */
+/** The usual address of Ray's dashboard. */
 const usualAddress = 'http://127.0.0.1:8265';
 
 /**

@@ -7,24 +7,25 @@ import {
   isKeptOrder,
   isTexts,
   JobFolder,
+  type JsonObject,
   jobPaths,
   type KeptAttempt,
   type KeptEnd,
   type KeptForms,
   type KeptOrder,
   newJobPath,
+  objectIn,
 } from '../job-folder.js';
-import { type JsonObject, objectIn } from '../json-values.js';
 import type { RayOffer } from './nodes.js';
 import type { RayRequest } from './request.js';
 
 export interface RayOrder extends KeptOrder {
-  /** Where nodes may find the dashboard; the first is where the person found it. */
+  /** Addresses of the dashboard for nodes; the first is the one the user's machine found. */
   readonly addresses: readonly string[];
   /** Of the program. Ray would show it to everybody, so it is kept here. */
   readonly environment: Readonly<Record<string, string>>;
   readonly options: RayOptions;
-  /** What the cluster had when it was submitted, for a node that cannot ask. */
+  /** The cluster's offers at submission, for a node that cannot ask. */
   readonly offers: readonly RayOffer[];
 }
 
@@ -83,7 +84,7 @@ export function rayFolders(home: string): readonly RayJobFolder[] {
   return jobPaths(join(home, 'ray')).map((path) => new RayJobFolder(path));
 }
 
-/** What a person adds to a submission, in the words of `ray job submit`. */
+/** The user's own options, in the words of `ray job submit`. */
 interface RayOptions {
   readonly numCpus: number | 'default';
   readonly resources: Readonly<Record<string, number>>;

@@ -1,8 +1,8 @@
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { cardOf, type OfferedCard } from '../card-of.js';
-import { objectIn, objectsIn, textIn } from '../json-values.js';
+import { cardOf, type OfferedCard } from '../cluster.js';
+import { objectIn, objectsIn, textIn } from '../job-folder.js';
 import type { RayHttp } from './http.js';
 
 /** A node of the cluster that is alive. */
@@ -79,7 +79,7 @@ function numberOf(value: unknown): number | undefined {
     : undefined;
 }
 
-/** What the configuration says about a cluster. */
+/** The configuration of a cluster. */
 export interface RaySettings {
   /** Of the dashboard. */
   readonly address?: string | undefined;

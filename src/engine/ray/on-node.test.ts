@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { needsLinux } from '../../../test/support/needs.js';
-import { nodeRunVariable } from '../node/supervise-run.js';
+import { nodeRunVariable } from '../node/run-attempt.js';
 import { endWithShell } from './on-node.js';
 
 const limitMs = 600_000;

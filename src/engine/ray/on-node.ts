@@ -1,15 +1,14 @@
 import { spawn } from 'node:child_process';
 import { hostname } from 'node:os';
 import { Failure } from '../../failure.js';
-import { homeOfAttempt, type NodeEdges, runAttempt } from '../node/run-attempt.js';
-import { nodeRunVariable } from '../node/supervise-run.js';
+import { homeOfAttempt, type NodeEdges, nodeRunVariable, runAttempt } from '../node/run-attempt.js';
 import type { RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';
 import type { RayOffer } from './nodes.js';
 import { rayRequest } from './request.js';
 import { submitToRay } from './submission.js';
 
-/** What the node's side of a job may touch. */
+/** The parts that the node's side of a job may use. */
 export interface RayNodeParts extends NodeEdges {
   readonly folder: RayJobFolder;
   readonly number: number;

@@ -58,7 +58,7 @@ function jobWithOneAttempt(): RayJobFolder {
   return folder;
 }
 
-/** What its node writes when it asks for more. */
+/** Writes the node's request for more memory. */
 function submitNext(folder: RayJobFolder): void {
   folder.claimAttempt('all', attemptOf(2));
   folder.writeEnd('all', 1, {

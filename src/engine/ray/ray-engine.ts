@@ -1,10 +1,9 @@
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { type Clock, systemClock } from '../../time/clock.js';
-import { isKnown } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterAttempt, ClusterEngine, ClusterJob, ClusterState } from '../cluster.js';
 import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
-import { runningMs } from '../job-folder.js';
-import { objectIn, textIn } from '../json-values.js';
+import { objectIn, objectsIn, runningMs, textIn } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
 import type { RayHttp } from './http.js';
 import {
@@ -17,11 +16,10 @@ import {
   rayOptions,
 } from './job-folder.js';
 import { type RayNode, type RaySettings, rayOffers, readNodes } from './nodes.js';
-import { isLost, isOverdue, type RayJob, rayJobIn, rayJobsIn } from './ray-jobs.js';
 import { type RayRequest, rayRequest } from './request.js';
 import { readVersion, submissionOf, submitToRay } from './submission.js';
 
-export interface RayEngineOptions {
+interface RayEngineOptions {
   /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */
   readonly home: string;
   readonly http: RayHttp;
@@ -40,7 +38,7 @@ const silentMs = 12 * runningMs;
 /** The process that began to submit a lost job again has done so by then, or died. */
 const claimMs = 60_000;
 
-/** What Ray says at one moment. */
+/** The answers of Ray at one moment. */
 interface RayNow {
   readonly session: string;
   readonly jobs: ReadonlyMap<string, RayJob>;
@@ -270,8 +268,8 @@ function addressesFor(address: string, nodes: readonly RayNode[]): readonly stri
 const maxPieceBytes = 8 * 1024 * 1024;
 
 /**
- * What attempts printed, through Ray. A log is lost with its node: what was seen of it before stays,
- * so that a reader who follows it loses no bytes of the next attempt.
+ * Reads the output of attempts through Ray. A log is lost with its node: the part read before
+ * stays, so that a following reader loses no bytes of the next attempt.
  */
 class RayLogs {
   readonly #http: RayHttp;
@@ -313,7 +311,7 @@ class RayLogs {
   }
 }
 
-/** What is known of the last attempt of a job. */
+/** Known facts about the last attempt of a job. */
 export interface AttemptFacts {
   readonly attempt: RayAttempt;
   readonly end: RayEnd | undefined;
@@ -326,7 +324,7 @@ export interface AttemptFacts {
   readonly session: string;
 }
 
-/** Where it stands, and what is to be done about it. */
+/** The state of a job, and the next step. */
 interface Standing {
   readonly state: ClusterState;
   readonly why: string;
@@ -340,7 +338,7 @@ interface Standing {
 /** After so many losses something else is wrong. */
 export const maxRestarts = 20;
 
-/** Where the last attempt of a job stands. Only what surely runs nowhere is submitted again. */
+/** Decides the state of a job's last attempt. It submits again only if the attempt surely runs nowhere. */
 export function standingOf(facts: AttemptFacts): Standing {
   const { end, job, isCancelled } = facts;
   if (end !== undefined) return ended(end, isCancelled);
@@ -444,4 +442,60 @@ function askedWords({ numGpus, memoryBytes, numCpus, resources, labels }: RayReq
     ...kinds,
   ];
   return parts.join(' ');
+}
+
+/** A job as Ray has it. */
+export interface RayJob {
+  readonly id: string;
+  /** In Ray's own word: PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED. */
+  readonly status: string;
+  readonly message: string;
+  /** In Ray's own word, such as JOB_SUPERVISOR_ACTOR_DIED; empty where it gives none. */
+  readonly errorType: string;
+  readonly exitCode: Known<number>;
+  readonly nodeId: string;
+}
+
+/** Ray puts the end of the log into it. */
+const maxMessage = 400;
+
+/** The jobs in what Ray lists. */
+export function rayJobsIn(answer: unknown): readonly RayJob[] {
+  return objectsIn(answer).flatMap((row) => rayJobIn(row) ?? []);
+}
+
+/** A job of Ray; undefined where it is none that was submitted. */
+export function rayJobIn(answer: unknown): RayJob | undefined {
+  const row = objectIn(answer);
+  const id = textIn(row['submission_id']);
+  const exitCode = row['driver_exit_code'];
+  if (id === '') return undefined;
+  return {
+    id,
+    status: textIn(row['status']),
+    message: (textIn(row['message']).split('\n')[0] ?? '').slice(0, maxMessage),
+    errorType: textIn(row['error_type']),
+    exitCode: Number.isSafeInteger(exitCode) ? Number(exitCode) : 'unknown',
+    nodeId: textIn(row['driver_node_id']),
+  };
+}
+
+/** The program itself, or what it was started with, is why it failed. */
+const ownFailures =
+  /^(JOB_ENTRYPOINT_COMMAND_ERROR|JOB_ENTRYPOINT_COMMAND_START_ERROR|RUNTIME_ENV_SETUP_FAILURE|JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE)$/;
+
+/** As a shell or Ray says that a process was killed. */
+const killed: ReadonlySet<Known<number>> = new Set([-9, 137]);
+
+/** Ray gave the job up, and not because of the program: its process, its node or its time to wait. */
+export function isLost({ status, errorType, exitCode }: RayJob): boolean {
+  if (status !== 'FAILED') return false;
+  if (killed.has(exitCode)) return true;
+  // Versions that name no kind of error leave the exit code out where no program ended.
+  return errorType === '' ? exitCode === 'unknown' : !ownFailures.test(errorType);
+}
+
+/** It waited longer than Ray lets jobs wait: that is no fault of the job. */
+function isOverdue({ errorType }: RayJob): boolean {
+  return errorType === 'JOB_SUPERVISOR_ACTOR_START_TIMEOUT';
 }

@@ -10,7 +10,7 @@ const shareSteps = 10_000;
 /** Of a resource that only says which node is meant. */
 const trifle = 0.001;
 
-/** What Ray is asked for. */
+/** The request to Ray. */
 export interface RayRequest {
   /** A share of one GPU, or whole ones; 0 for a job of the host. */
   readonly numGpus: number;
@@ -19,16 +19,16 @@ export interface RayRequest {
   readonly memoryBytes: number;
   readonly resources: Readonly<Record<string, number>>;
   readonly labels: Readonly<Record<string, string>>;
-  /** What the job may take of each GPU, or of the host; `none` where a whole GPU is its own. */
+  /** Limit of the job on each GPU, or on the host; `none` if it has whole GPUs. */
   readonly limitBytes: number | 'none';
-  /** What a CUDA context takes of that. */
+  /** The part of the CUDA context. */
   readonly contextBytes: number;
   /** In words, for the person who submits. */
   readonly why: string;
   readonly notes: readonly string[];
 }
 
-/** What a job needs, on each of its GPUs; of the host's memory where `gpus` is 0. */
+/** The need of a job, on each of its GPUs; of host memory if `gpus` is 0. */
 export interface RayNeed {
   readonly bytes: Known<number>;
   readonly gpus: number;

@@ -3,8 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { clusterStates } from '../cluster.js';
 import type { RayEnd } from './job-folder.js';
 import { nodesIn } from './nodes.js';
-import { type AttemptFacts, maxRestarts, standingOf } from './ray-engine.js';
-import { isLost, type RayJob, rayJobIn, rayJobsIn } from './ray-jobs.js';
+import {
+  type AttemptFacts,
+  isLost,
+  maxRestarts,
+  type RayJob,
+  rayJobIn,
+  rayJobsIn,
+  standingOf,
+} from './ray-engine.js';
 
 const request = {
   numGpus: 0.5,

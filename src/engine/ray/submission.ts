@@ -1,11 +1,11 @@
 import { Failure } from '../../failure.js';
 import { shellWords } from '../../units/words.js';
-import { objectIn, textIn } from '../json-values.js';
+import { objectIn, textIn } from '../job-folder.js';
 import { startedAgain } from '../node/run-attempt.js';
 import { notRay, type RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';
 
-/** What the Jobs API of Ray gets for one attempt. */
+/** Returns the submission of one attempt for Ray's Jobs API. */
 export function submissionOf(folder: RayJobFolder, order: RayOrder, attempt: RayAttempt): object {
   const { request, number, restart } = attempt;
   const { numCpus, resources, labels, metadata } = order.options;

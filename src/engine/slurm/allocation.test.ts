@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { Device, MemoryReading } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
-import type { Device, MemoryReading } from '../../device/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { readAllocation, withinAllocation } from './allocation.js';
 

@@ -1,12 +1,12 @@
+import type { Device, MemoryReading } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
-import type { Device, MemoryReading } from '../../device/types.js';
-import { visibleGpus } from '../../device/visible-gpus.js';
+import { visibleGpus } from '../../device/select-devices.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { objectsIn } from '../json-values.js';
+import { objectsIn } from '../job-folder.js';
 import { numberIn, type SlurmCommand, slurmDocument } from './commands.js';
 
-/** What Slurm gave to the job that we run in. */
+/** The allocation that Slurm gave to the current job. */
 export interface Allocation {
   readonly jobId: string;
   /** CUDA_VISIBLE_DEVICES as Slurm sets it; undefined where the job has no GPUs of its own. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { Failure } from '../../failure.js';
 import { parseObject } from '../../files/own-file.js';
 import type { Known } from '../../units/known.js';
-import { type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
+import { type JsonObject, objectIn, objectsIn, textIn } from '../job-folder.js';
 
 /** Runs a command of Slurm and answers what it printed. */
 export type SlurmCommand = (

@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
-import { objectIn, objectsIn, textIn } from '../json-values.js';
+import { objectIn, objectsIn, textIn } from '../job-folder.js';
 import { numberIn, wordsIn } from './commands.js';
 
 /** A job or a task of an array, as Slurm has it. */
@@ -40,7 +40,7 @@ const states: Readonly<Record<string, ClusterState>> = {
   REVOKED: 'cancelled',
 };
 
-/** What else a state says: the job ended, and not well. */
+/** Other states of a job that failed. */
 const failures =
   /^(FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|BOOT_FAIL|DEADLINE|LAUNCH_FAILED|RECONFIG_FAIL)$/;
 

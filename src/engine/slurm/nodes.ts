@@ -1,6 +1,8 @@
+import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { objectIn, objectsIn, textIn } from '../json-values.js';
+import { cardOf, type OfferedCard } from '../cluster.js';
+import { objectIn, objectsIn, textIn } from '../job-folder.js';
 import { numberIn, wordsIn } from './commands.js';
 
 /** Nodes of a cluster that are alike: their resources, and where jobs reach them. */
@@ -94,7 +96,7 @@ interface GresCount {
 }
 
 /**
- * What a node has, as Slurm writes it.
+ * Reads the GPUs of a node, as Slurm writes them.
  *
  * @example
  * parseGres('gpu:a100:2(S:0-1),shard:160'); // [{ name: 'gpu', type: 'a100', count: 2 }, { name: 'shard', type: '', count: 160 }]
@@ -119,4 +121,60 @@ function counted(text: string): number | undefined {
   const [, digits, unit = ''] = /^(\d{1,12})([KMG]?)$/.exec(text) ?? [];
   if (digits === undefined) return undefined;
   return Number(digits) * 1024 ** ['', 'K', 'M', 'G'].indexOf(unit);
+}
+
+/** The configuration of a site; Slurm itself does not know the memory of a GPU. */
+export interface SlurmSettings {
+  /** Bytes of one shard. */
+  readonly shardBytes?: number | undefined;
+  /** Bytes of a GPU, by its type in Slurm. */
+  readonly gpuBytes?: Readonly<Record<string, number>> | undefined;
+}
+
+/** GPUs of one type that a group of nodes has. */
+export interface GpuOffer extends OfferedCard {
+  readonly nodes: SlurmNodes;
+  /** Empty where the site names none. */
+  readonly type: string;
+  /** On one node. */
+  readonly count: number;
+  /** Bytes of one shard; `none` if the nodes have no shards. */
+  readonly shardBytes: Known<number> | 'none';
+  /** Of one GPU. */
+  readonly shardsPerGpu: number;
+}
+
+/** Everything that a cluster has to offer, type by type. */
+export function gpuOffers(
+  nodes: readonly SlurmNodes[],
+  settings: SlurmSettings,
+  configured: readonly GpuEntry[],
+): readonly GpuOffer[] {
+  return nodes
+    .filter(({ isUsable }) => isUsable)
+    .flatMap((group) =>
+      group.gpus.map(({ type, count }) => {
+        const card = cardOf(type, group.features, settings.gpuBytes ?? {}, configured);
+        const all = group.gpus.reduce((sum, gpu) => sum + gpu.count, 0);
+        const shardsPerGpu = all === 0 ? 0 : Math.floor(group.shards / all);
+        return {
+          nodes: group,
+          type,
+          count,
+          ...card,
+          shardsPerGpu,
+          shardBytes: shardSize(card.capacityBytes, shardsPerGpu, settings),
+        };
+      }),
+    );
+}
+
+function shardSize(
+  capacityBytes: Known<number>,
+  shardsPerGpu: number,
+  { shardBytes }: SlurmSettings,
+): GpuOffer['shardBytes'] {
+  if (shardsPerGpu === 0) return 'none';
+  if (shardBytes !== undefined) return shardBytes;
+  return isKnown(capacityBytes) ? Math.floor(capacityBytes / shardsPerGpu) : 'unknown';
 }

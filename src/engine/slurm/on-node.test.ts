@@ -41,7 +41,7 @@ function report(outcome: string, exitCode: number): string {
   return JSON.stringify({ schema: 1, outcome, exitCode, endedAt: '', attempts: [] });
 }
 
-/** What Slurm has of job 17. */
+/** Slurm's record of job 17. */
 const row = (comment: string) => ({ job_id: 17, job_state: 'RUNNING', comment });
 
 function startOf(start: string, jobs: readonly object[] = []): Promise<number> {

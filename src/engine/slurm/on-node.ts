@@ -2,14 +2,12 @@ import { hostname } from 'node:os';
 import { Failure } from '../../failure.js';
 import { isKnown } from '../../units/known.js';
 import type { Task } from '../job-folder.js';
-import { type NodeEdges, readReport, runAttempt } from '../node/run-attempt.js';
-import { heedSignals } from '../node/supervise-run.js';
+import { heedSignals, type NodeEdges, readReport, runAttempt } from '../node/run-attempt.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
-import type { SlurmAttempt, SlurmJobFolder } from './job-folder.js';
+import { awaitTurn, isOver, type SlurmAttempt, type SlurmJobFolder } from './job-folder.js';
 import { readJobs } from './job-states.js';
 import { requestIn, type SlurmCluster } from './open-cluster.js';
 import { attemptOf, submitAttempt, successor } from './submit-attempt.js';
-import { awaitTurn, isOver } from './turns.js';
 
 /** As a shell says that a program was asked to end. */
 const terminated = 143;
@@ -17,14 +15,14 @@ const terminated = 143;
 const maxAsked = 10;
 const askMs = 1000;
 
-/** What the node's side of a job may touch. */
+/** The parts that the node's side of a job may use. */
 export interface NodeParts extends NodeEdges {
   readonly folder: SlurmJobFolder;
   readonly number: number;
   /** As the script named this start; scripts of earlier versions do not. */
   readonly start: string | undefined;
   readonly run: SlurmCommand;
-  /** What it has for a job with these options of sbatch. */
+  /** Reads the cluster's offer for a job with these options of sbatch. */
   readonly cluster: (options: readonly string[]) => Promise<SlurmCluster>;
 }
 

@@ -3,20 +3,25 @@ import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Place } from '../job-failures.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
-import { type GpuOffer, gpuOffers, type SlurmSettings } from './gpu-types.js';
-import { readNodes, type SlurmNodes } from './nodes.js';
+import {
+  type GpuOffer,
+  gpuOffers,
+  readNodes,
+  type SlurmNodes,
+  type SlurmSettings,
+} from './nodes.js';
 import { type ClusterNeed, type SlurmRequest, slurmRequest } from './request.js';
 
-/** What a cluster has for one job, at one moment. */
+/** The cluster's offer for one job, at one moment. */
 export interface SlurmCluster extends Place {
   readonly nodes: readonly SlurmNodes[];
   readonly offers: readonly GpuOffer[];
-  /** Where the job goes if nothing is said of partitions; none where those are closed to it. */
+  /** The default partitions; empty if they are closed to the job. */
   readonly defaultPartitions: readonly string[];
   readonly notes: readonly string[];
 }
 
-/** What a job's options say that decides which partitions take it. */
+/** The options of a job that decide which partitions take it. */
 export interface SlurmTarget {
   /** None where the job names none. */
   readonly partitions: readonly string[];
@@ -25,7 +30,7 @@ export interface SlurmTarget {
   readonly hasReservation: boolean;
 }
 
-/** What `sbatch` reads from its environment as if it were such an option. */
+/** Environment variables that `sbatch` reads as options. */
 const variables: readonly (readonly [string, string])[] = [
   ['SBATCH_PARTITION', '--partition'],
   ['SBATCH_ACCOUNT', '--account'],
@@ -44,7 +49,8 @@ export function optionsOf(
 }
 
 /**
- * Where options of sbatch send a job. Slurm takes the last of several, and long ones in part.
+ * Returns the partitions and nodes that options of sbatch choose. Slurm takes the last of several
+ * options, and accepts shortened long ones.
  *
  * @example
  * targetOf(['--partition=a100,h100', '-Alab']).partitions; // ['a100', 'h100']
@@ -69,7 +75,7 @@ function wordsOf(list: string): readonly string[] {
   return list.split(',').filter((word) => word !== '');
 }
 
-/** What `scontrol` says of a partition, by its own names. */
+/** A partition as `scontrol` describes it, by Slurm's own names. */
 export type SlurmPartition = ReadonlyMap<string, string>;
 
 /**
@@ -119,7 +125,7 @@ function closedList(
   return wordsOf(denied).includes(name) ? `not for ${words} ${denied}` : undefined;
 }
 
-/** What the cluster has for a job with these options. */
+/** Reads the cluster's offer for a job with these options. */
 export async function readCluster(
   run: SlurmCommand,
   settings: SlurmSettings,

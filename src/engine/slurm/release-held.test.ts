@@ -9,7 +9,7 @@ const held: Parameters<typeof releaseHeld>[1][number] = {
   isHeldAfterLaunch: true,
 };
 
-/** What is run for this job where these attempts have ended, and those with a star still run. */
+/** Returns the commands run for this job after these attempts ended; those with a star still run. */
 async function ranFor(job: typeof held, ...known: readonly string[]): Promise<readonly string[]> {
   const ran: string[] = [];
   const folder = {

@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
-import { arrayTasks, withoutArray } from './array-tasks.js';
-import { gpuOffers, type SlurmSettings } from './gpu-types.js';
-import type { SlurmNodes } from './nodes.js';
+import { gpuOffers, type SlurmNodes, type SlurmSettings } from './nodes.js';
 import { environmentOfSuccessor } from './on-node.js';
-import { hostShare, leastHostShare, slurmRequest } from './request.js';
+import { arrayTasks, hostShare, leastHostShare, slurmRequest, withoutArray } from './request.js';
 import { batchScript } from './submit-attempt.js';
 
 function nodes(gres: string, count: number, change: Partial<SlurmNodes> = {}): SlurmNodes {

@@ -1,21 +1,21 @@
+import { Failure } from '../../failure.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { noSuchGpus, type Place, tooLarge, wholeCluster } from '../job-failures.js';
 import { hostNeedBytes } from '../measured-peaks.js';
-import type { GpuOffer } from './gpu-types.js';
-import type { SlurmNodes } from './nodes.js';
+import type { GpuOffer, SlurmNodes } from './nodes.js';
 
 /** Slurm counts our own process on the node to the job's memory, too. */
 const supervisorBytes = 256 * MiB;
 
-/** What a job needs of a cluster. */
+/** A job's need of a cluster. */
 export interface ClusterNeed {
   /** On each of its GPUs; of the host's memory where `gpus` is 0. */
   readonly bytes: Known<number>;
   readonly gpus: number;
 }
 
-/** What Slurm is asked for. */
+/** The request to Slurm. */
 export interface SlurmRequest {
   /** Such as `shard:30` or `gpu:a100:2`; `none` for a job of the host. */
   readonly gres: string;
@@ -27,9 +27,9 @@ export interface SlurmRequest {
   readonly memoryMebibytes: number | 'default';
   /** `default` where the site decides; jobs of earlier versions have none. */
   readonly cpus?: number | 'default';
-  /** What the job may take of each GPU, or of the host; `none` where a whole GPU is its own. */
+  /** Limit of the job on each GPU, or on the host; `none` if it has whole GPUs. */
   readonly limitBytes: number | 'none';
-  /** What a CUDA context takes of that. */
+  /** The part of the CUDA context. */
   readonly contextBytes: number;
   /** In words, for the person who submits. */
   readonly why: string;
@@ -213,7 +213,7 @@ function ambiguity({ isAmbiguous, type, capacityBytes }: GpuOffer): readonly str
   ];
 }
 
-/** What a job with GPUs asks of its node beside them; `default` where the site decides. */
+/** The request of a GPU job for host resources; `default` if the site decides. */
 interface HostShare {
   /** In MiB, as Slurm counts. */
   readonly memoryMebibytes: number | 'default';
@@ -222,7 +222,7 @@ interface HostShare {
 
 /** Sites keep some processors and memory of a node for themselves, and do not say so in `sinfo`. */
 const forJobs = 0.9;
-/** Where a site does not state the memory of its nodes, Slurm counts 1 MiB. */
+/** Slurm counts 1 MiB if a site does not state the memory of its nodes. */
 const leastStatedBytes = GiB;
 
 /**
@@ -267,4 +267,60 @@ export function leastHostShare(shares: readonly HostShare[]): HostShare {
 function least(counts: readonly (number | 'default')[]): number | 'default' {
   const stated = counts.filter((count) => count !== 'default');
   return stated.length < counts.length || stated.length === 0 ? 'default' : Math.min(...stated);
+}
+
+/** Slurm's own default limit is 1,000; sites raise it to some 100,000. */
+const maxTasks = 1_000_000;
+
+/**
+ * The tasks that an option of sbatch asks for; undefined where the job is no array.
+ *
+ * @example
+ * arrayTasks(['--time=10', '--array=0-4:2,9%3']); // [0, 2, 4, 9]
+ */
+export function arrayTasks(options: readonly string[]): readonly number[] | undefined {
+  const spec = arraySpec(options);
+  if (spec === undefined) return undefined;
+  const tasks = new Set<number>();
+  for (const part of spec.replace(/%\d+$/, '').split(',')) {
+    const [, from, to, step] = /^(\d{1,7})(?:-(\d{1,7})(?::(\d{1,7}))?)?$/.exec(part.trim()) ?? [];
+    const first = Number(from);
+    const last = to === undefined ? first : Number(to);
+    const by = step === undefined ? 1 : Number(step);
+    if (from === undefined || by < 1 || last < first) throw badArray(spec);
+    for (let task = first; task <= last; task += by) {
+      tasks.add(task);
+      if (tasks.size > maxTasks) throw badArray(spec);
+    }
+  }
+  return [...tasks].toSorted((a, b) => a - b);
+}
+
+/** The same options without the array: a successor is one task of it. */
+export function withoutArray(options: readonly string[]): readonly string[] {
+  return options.filter((option, index) => !isArray(option) && !takesNext(options[index - 1]));
+}
+
+function arraySpec(options: readonly string[]): string | undefined {
+  const index = options.findLastIndex(isArray);
+  const option = options[index];
+  if (option === undefined) return undefined;
+  return takesNext(option) ? (options[index + 1] ?? '') : option.replace(/^(--array=|-a=?)/, '');
+}
+
+function isArray(option: string): boolean {
+  return /^(--array(=|$)|-a)/.test(option) && !/^-a[a-z]/.test(option);
+}
+
+function takesNext(option: string | undefined): boolean {
+  return option === '--array' || option === '-a';
+}
+
+function badArray(spec: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: `--array cannot be "${spec.slice(0, 100)}".`,
+    next: 'It takes tasks such as 0-9, 1,3,5 or 0-99%4.',
+  });
 }

@@ -21,9 +21,9 @@ interface Look {
   readonly afterMs?: number;
   readonly bootAfterMs?: number;
   readonly slurm?: readonly Partial<SlurmJob>[];
-  /** What Slurm has a moment later. */
+  /** Slurm's records a moment later. */
   readonly later?: readonly Partial<SlurmJob>[];
-  /** What Slurm answers to sbatch. */
+  /** Slurm's answer to sbatch. */
   readonly id?: string;
 }
 

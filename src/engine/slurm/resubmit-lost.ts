@@ -1,14 +1,13 @@
 import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
 import type { Task } from '../job-folder.js';
-import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
-import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
+import { type SlurmAttempt, type SlurmJobFolder, type SlurmOrder, silentMs } from './job-folder.js';
 import { isRefusedLaunch, type SlurmJob } from './job-states.js';
+import { arrayTasks } from './request.js';
 import { type AttemptParts, commentOf, submitAttempt, successor } from './submit-attempt.js';
-import { silentMs } from './turns.js';
 
-/** What is known of a job that may be lost. */
+/** Known facts about a job that may be lost. */
 interface Suspect {
   readonly folder: SlurmJobFolder;
   readonly order: SlurmOrder;
@@ -28,7 +27,7 @@ interface Missing {
   readonly wasRefused: boolean;
 }
 
-/** Where a task stands of which Slurm does not tell. */
+/** The state of a task that Slurm does not report. */
 interface Standing {
   readonly state: ClusterState;
   readonly why: string;
@@ -148,7 +147,7 @@ function mayRun(folder: SlurmJobFolder, task: Task, number: number): boolean {
   return [number - 1, number].some((one) => folder.mayBeRunning(task, one, silentMs));
 }
 
-/** What a controller says of itself. */
+/** A controller's description of itself. */
 export interface SlurmController {
   readonly bootMs: Known<number>;
   /** How long it keeps a job after its end. */

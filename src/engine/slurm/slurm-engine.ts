@@ -6,39 +6,43 @@ import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { KiB } from '../../units/bytes.js';
+import { isKnown } from '../../units/known.js';
 import {
+  type ClusterAttempt,
   type ClusterDevice,
   type ClusterEngine,
   type ClusterJob,
   type ClusterOrder,
+  type ClusterState,
+  clusterStates,
   hasClusterEnded,
 } from '../cluster.js';
 import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
 import { type Task, writeOnce } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
-import { arrayTasks } from './array-tasks.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
-import type { SlurmSettings } from './gpu-types.js';
 import {
   jobFolders,
   newJobFolder,
   type SlurmAttempt,
+  type SlurmEnd,
   type SlurmJobFolder,
   type SlurmOrder,
+  silentMs,
 } from './job-folder.js';
-import { readJobs, type SlurmJob } from './job-states.js';
-import { jobView, nameOf, type Standings, slurmJobOf } from './job-view.js';
+import { readJobs, reasonWords, type SlurmJob } from './job-states.js';
+import type { SlurmSettings } from './nodes.js';
 import { optionsOf, readCluster, requestIn, type SlurmCluster } from './open-cluster.js';
+import { arrayTasks } from './request.js';
 import {
   isToBeRepeated,
   readController,
   resubmitLost,
   type SlurmController,
 } from './resubmit-lost.js';
-import { attemptOf, scriptOf, submitAttempt } from './submit-attempt.js';
-import { silentMs } from './turns.js';
+import { attemptOf, commentOf, scriptOf, submitAttempt } from './submit-attempt.js';
 
-export interface SlurmEngineOptions {
+interface SlurmEngineOptions {
   /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */
   readonly home: string;
   readonly run: SlurmCommand;
@@ -106,7 +110,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     return readJobs(slurmDocument(await run('squeue', ['--json', '--states=all']), 'squeue'));
   }
 
-  /** What one look at the cluster needs to know of its controller, asked at most once. */
+  /** Asks the controller at most once for each look at the cluster. */
   function controllerOnce(): () => Promise<SlurmController> {
     let asked: Promise<SlurmController> | undefined;
     return () => (asked ??= readController(run));
@@ -325,8 +329,9 @@ export async function releaseHeld(
 const maxBytes = 4 * KiB;
 
 /**
- * What a person calls a job: Slurm's number of it. A controller that lost its last seconds, or
- * whose state was removed, uses numbers a second time; the second job of a number has `-2` after it.
+ * Returns the user's name of a job: its number in Slurm. A controller that lost its last seconds,
+ * or whose state was removed, uses numbers a second time; the second job of a number has `-2` after
+ * it.
  *
  * @example
  * claimName(home, '17', key); // '17'
@@ -346,4 +351,190 @@ export function keyOfName(home: string, name: string): string | undefined {
   if (!/^\d{1,12}(-\d{1,6})?$/.test(name)) return undefined;
   const document = readOwnDocument(join(home, 'slurm', 'names', name), { schema: 1, maxBytes });
   return typeof document?.['key'] === 'string' ? document['key'] : undefined;
+}
+
+/** The state of one task: that of its last attempt. */
+interface TaskView {
+  readonly state: ClusterState;
+  readonly why: string;
+  readonly nodes: string;
+  readonly attempts: readonly ClusterAttempt[];
+}
+
+/** The states of tasks that Slurm does not report. */
+type Standings = ReadonlyMap<Task, Pick<TaskView, 'state' | 'why'>>;
+
+/** A job as its files and Slurm tell together; files win, as Slurm forgets after some minutes. */
+function jobView(
+  folder: SlurmJobFolder,
+  order: SlurmOrder,
+  slurm: readonly SlurmJob[],
+  lost: Standings,
+): ClusterJob {
+  const tasks = arrayTasks(order.sbatchOptions);
+  const views = (tasks ?? ['all' as const]).map((task) =>
+    taskView(folder, task, slurm, lost.get(task)),
+  );
+  const [only] = views;
+  const state = stateOf(views.map((view) => view.state));
+  const shown = views.find((view) => view.state === state) ?? only;
+  const first = folder.attempt('all', 1);
+  return {
+    engine: 'slurm',
+    id: nameOf(first) ?? folder.key,
+    name: order.name,
+    command: order.command,
+    state,
+    why: shown?.why ?? '',
+    gpus: order.gpus,
+    needBytes: order.needBytes,
+    basis: order.basis,
+    nodes: [...new Set(views.map(({ nodes }) => nodes).filter((nodes) => nodes !== ''))].join(),
+    submittedAt: order.submittedAt,
+    attempts:
+      (tasks === undefined ? only : views.findLast(({ attempts }) => attempts.length > 1))
+        ?.attempts ??
+      only?.attempts ??
+      [],
+    notes: [
+      ...((folder.attempts('all').at(-1) ?? first)?.request.notes ?? []),
+      ...lostNotes(first),
+    ],
+    tasks: tasks === undefined ? null : counts(views.map((view) => view.state)),
+  };
+}
+
+/** Returns the user's name of a job, even after Slurm gave it a new number. */
+function nameOf(first: SlurmAttempt | undefined): string | undefined {
+  const name = first?.jobName ?? first?.formerIds?.[0] ?? first?.slurmId;
+  return name === undefined || !isKnown(name) ? undefined : name;
+}
+
+function lostNotes(first: SlurmAttempt | undefined): readonly string[] {
+  const former = first?.formerIds ?? [];
+  if (first === undefined || former.length === 0) return [];
+  const as = isKnown(first.slurmId) ? ` as job ${first.slurmId}` : '';
+  return [`Slurm's controller lost job ${former.join(' and job ')}: it was submitted again${as}.`];
+}
+
+function taskView(
+  folder: SlurmJobFolder,
+  task: Task,
+  slurm: readonly SlurmJob[],
+  lost: Pick<TaskView, 'state' | 'why'> | undefined,
+): TaskView {
+  const attempts = folder.attempts(task);
+  const ends = attempts.map(({ number }) => folder.end(task, number));
+  const last = attempts.at(-1);
+  const end = ends.at(-1);
+  const known = last === undefined ? undefined : slurmJobOf(folder.key, last, task, slurm);
+  const before = attempts.at(-2);
+  const isDeciding =
+    last?.slurmId === 'unknown' &&
+    before !== undefined &&
+    slurmJobOf(folder.key, before, task, slurm)?.state === 'running';
+  const { state, why } =
+    end !== undefined
+      ? ended(end, folder.isCancelled)
+      : isDeciding
+        ? deciding
+        : lost !== undefined && (known === undefined || hasClusterEnded(known.state))
+          ? lost
+          : now(last, known, folder.isCancelled);
+  return {
+    state,
+    why,
+    nodes: end?.node ?? known?.nodes ?? '',
+    attempts: attempts.map((attempt, index) => attemptView(attempt, ends[index])),
+  };
+}
+
+/** The attempt before still runs: it is about to submit this one. */
+const deciding = { state: 'running', why: 'out of memory: Slurm is asked for more' } as const;
+
+/** The row of an attempt in what squeue printed: by its number, or by our comment. */
+function slurmJobOf(
+  key: string,
+  { slurmId, number }: SlurmAttempt,
+  task: Task,
+  slurm: readonly SlurmJob[],
+): SlurmJob | undefined {
+  const comment = commentOf(key, number === 1 ? 'all' : task, number);
+  // A controller that lost its last seconds gives the same numbers again: the comment decides.
+  const own = slurm.filter(
+    (job) =>
+      job.comment === comment &&
+      (!isKnown(slurmId) || job.id === slurmId || job.arrayJob === slurmId),
+  );
+  if (task === 'all') return own[0];
+  // Tasks that wait are one row without a task of their own.
+  return (
+    own.find(({ arrayTask }) => arrayTask === task) ??
+    own.find(({ arrayTask, state }) => !isKnown(arrayTask) && state === 'waiting') ??
+    own.find(({ arrayJob }) => arrayJob === 'none')
+  );
+}
+
+function ended(end: SlurmEnd, isCancelled: boolean): Pick<TaskView, 'state' | 'why'> {
+  if (end.outcome === 'succeeded') return { state: 'succeeded', why: '' };
+  if (isCancelled || end.outcome === 'cancelled') return { state: 'cancelled', why: '' };
+  const by = end.slurmState === '' ? '' : ` (Slurm: ${end.slurmState})`;
+  const code = isKnown(end.exitCode) ? `exit code ${end.exitCode}` : 'exit code unknown';
+  return { state: 'failed', why: `${end.outOfMemory ? 'out of memory' : code}${by}` };
+}
+
+function now(
+  attempt: SlurmAttempt | undefined,
+  job: SlurmJob | undefined,
+  isCancelled: boolean,
+): Pick<TaskView, 'state' | 'why'> {
+  if (job === undefined) {
+    if (isCancelled) return { state: 'cancelled', why: '' };
+    if (attempt === undefined || !isKnown(attempt.slurmId)) {
+      return { state: 'unknown', why: 'the answer of sbatch was never seen' };
+    }
+    return {
+      state: 'unknown',
+      why: `Slurm no longer knows job ${attempt.slurmId}, and it left no result`,
+    };
+  }
+  const words = reasonWords(job.slurmReason);
+  const reason = [job.slurmReason, words].filter((text) => text !== '').join(': ');
+  const why =
+    hasClusterEnded(job.state) && job.state !== 'succeeded' ? `Slurm: ${job.slurmState}` : reason;
+  return { state: job.state, why };
+}
+
+function attemptView(attempt: SlurmAttempt, end: SlurmEnd | undefined): ClusterAttempt {
+  const { limitBytes, gres } = attempt.request;
+  return {
+    number: attempt.number,
+    clusterId: attempt.slurmId,
+    request: gres === 'none' ? `mem=${attempt.request.memoryMebibytes}M` : gres,
+    reservedBytes: typeof limitBytes === 'number' ? limitBytes : 'unknown',
+    peakBytes: end?.peakBytes ?? 'unknown',
+    outOfMemory: end?.outOfMemory ?? false,
+    exitCode: end?.exitCode ?? 'unknown',
+  };
+}
+
+/** An array runs while one of its tasks does, and succeeded when all of them have. */
+function stateOf(states: readonly ClusterState[]): ClusterState {
+  const order: readonly ClusterState[] = [
+    'running',
+    'waiting',
+    'failed',
+    'unknown',
+    'cancelled',
+    'succeeded',
+  ];
+  return order.find((state) => states.includes(state)) ?? 'unknown';
+}
+
+function counts(states: readonly ClusterState[]): ClusterJob['tasks'] {
+  return Object.fromEntries(
+    clusterStates
+      .map((state) => [state, states.filter((one) => one === state).length] as const)
+      .filter(([, count]) => count > 0),
+  );
 }

@@ -2,13 +2,12 @@ import { isKnown } from '../../units/known.js';
 import { shellWords } from '../../units/words.js';
 import type { Task } from '../job-folder.js';
 import { startedAgain } from '../node/run-attempt.js';
-import { withoutArray } from './array-tasks.js';
 import { type SlurmCommand, slurmDocument } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import { isRefusedLaunch, readJobs, type SlurmJob } from './job-states.js';
-import type { SlurmRequest } from './request.js';
+import { type SlurmRequest, withoutArray } from './request.js';
 
-/** What is to be submitted. */
+/** The attempt to submit. */
 export interface AttemptParts {
   readonly folder: SlurmJobFolder;
   readonly order: SlurmOrder;
@@ -123,7 +122,7 @@ async function findByComment(
   return found.arrayJob === 'none' ? found.id : found.arrayJob;
 }
 
-/** What a batch script is made of. */
+/** The parts of a batch script. */
 interface ScriptParts {
   readonly name: string;
   /** Our folder for this job, on the shared file system. */
@@ -172,7 +171,7 @@ const saysMemory = /^(--mem(-per-(cpu|gpu))?|--exclusive)(=|$)/;
 const saysProcessors =
   /^(-c|-n|-N|--cpus-per-(task|gpu)(=|$)|--ntasks|--nodes(=|$)|--exclusive(=|$)|--mincpus(=|$))/;
 
-/** What the person said of the host stands. */
+/** The user's own settings of the host stay. */
 function hostOptions(
   { memoryMebibytes: memory, cpus = 'default' }: SlurmRequest,
   options: readonly string[],

@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { SlurmEnd, SlurmJobFolder } from './job-folder.js';
+import { awaitTurn, isOver, type SlurmEnd, type SlurmJobFolder } from './job-folder.js';
 import { endForTests, jobInFolder } from './job-for-tests.js';
-import { awaitTurn, isOver } from './turns.js';
 
 let home: string;
 let folder: SlurmJobFolder;
@@ -14,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true }));
 
-/** What happened while this start waited; a look that never ends fails. */
+/** Waits for its turn while these events happen; fails if the look never ends. */
 async function turnOf(clusterId: string, ...meanwhile: readonly (() => void)[]): Promise<string> {
   const left = [...meanwhile];
   let waited = 0;

@@ -4,7 +4,7 @@ import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 import { parseAllocConf } from './alloc-conf.js';
 import { createAllocator } from './caching-allocator.js';
-import { blockSizeFor } from './sizes.js';
+import { blockSizeFor } from './settings.js';
 
 describe('parseAllocConf', () => {
   it('reads every option that changes what is reserved', () => {

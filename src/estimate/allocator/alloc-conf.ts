@@ -1,9 +1,14 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
-import { type AllocatorSettings, defaultSettings, isPowerOfTwo } from './settings.js';
-import { roundupIntervals, smallestOwnSegment } from './sizes.js';
+import {
+  type AllocatorSettings,
+  defaultSettings,
+  isPowerOfTwo,
+  roundupIntervals,
+  smallestOwnSegment,
+} from './settings.js';
 
-/** What a `PYTORCH_CUDA_ALLOC_CONF` says. */
+/** The meaning of a `PYTORCH_CUDA_ALLOC_CONF`. */
 export interface AllocConf {
   readonly settings: Partial<AllocatorSettings>;
   /**
@@ -199,7 +204,7 @@ function refuseDivisions(entry: string): never {
 
 /** A value that PyTorch would refuse. */
 export class BadAllocConf extends Failure {
-  /** What is wrong with it, in a sentence. */
+  /** The problem, as a sentence. */
   readonly problem: string;
 
   constructor(problem: string) {

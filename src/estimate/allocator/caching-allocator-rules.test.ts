@@ -2,8 +2,13 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB, KiB, MiB } from '../../units/bytes.js';
 import { type CachingAllocator, createAllocator } from './caching-allocator.js';
-import { type AllocatorSettings, defaultSettings } from './settings.js';
-import { blockSizeFor, roundUp, segmentSizeFor } from './sizes.js';
+import {
+  type AllocatorSettings,
+  blockSizeFor,
+  defaultSettings,
+  roundUp,
+  segmentSizeFor,
+} from './settings.js';
 
 const mebibyte = 1024 ** 2;
 
@@ -345,7 +350,7 @@ const settings: fc.Arbitrary<AllocatorSettings> = fc.record({
   deviceTotalBytes: fc.constantFrom(200 * MiB, 141 * GiB),
 });
 
-/** What must hold after every operation, whatever came before; gives what does not. */
+/** Returns the rules that the allocator breaks; each must hold after every operation. */
 function brokenRules(allocator: CachingAllocator): string[] {
   const broken: string[] = [];
   const segments = allocator.segments();

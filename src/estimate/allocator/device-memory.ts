@@ -46,7 +46,7 @@ export class DeviceMemory {
     this.reservedBytes -= bytes;
   }
 
-  /** What could still be taken; Infinity without a cap. */
+  /** Bytes that can still be taken; Infinity without a cap. */
   get leftBytes(): number {
     return Math.max(0, Math.min(this.allowedBytes, this.#deviceBytes) - this.reservedBytes);
   }

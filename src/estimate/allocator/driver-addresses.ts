@@ -1,6 +1,5 @@
 import { MiB } from '../../units/bytes.js';
-import type { AddressOrder } from './settings.js';
-import { roundUp, segmentStep, smallSegment } from './sizes.js';
+import { type AddressOrder, roundUp, segmentStep, smallSegment } from './settings.js';
 
 /** The driver asks the kernel for address space in multiples of this. */
 export const regionStep = 32 * MiB;
@@ -366,7 +365,7 @@ export class AddressRegion implements Sized {
   }
 }
 
-/** Where segments lie. Only the order of addresses matters, not where zero is. */
+/** The addresses of segments. Only their order matters, not the position of zero. */
 export interface AddressSpace {
   /** The address of a new range of `bytes`. */
   take(bytes: number): number;

@@ -3,8 +3,7 @@ import type { DeviceMemory } from './device-memory.js';
 import { regionStep } from './driver-addresses.js';
 import type { FreeSet } from './free-set.js';
 import type { Pools } from './pools.js';
-import type { AllocatorSettings } from './settings.js';
-import { roundUp, smallSegment } from './sizes.js';
+import { type AllocatorSettings, roundUp, smallSegment } from './settings.js';
 
 export interface AllocatorParts {
   readonly blocks: BlockTable;

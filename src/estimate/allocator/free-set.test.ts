@@ -4,7 +4,7 @@ import { MiB } from '../../units/bytes.js';
 import { BlockTable, none } from './block-table.js';
 import { AddressRegion } from './driver-addresses.js';
 import { binCount, binOf, FreeSet } from './free-set.js';
-import { blockSizeFor, largestRequest, segmentSizeFor } from './sizes.js';
+import { blockSizeFor, largestRequest, segmentSizeFor } from './settings.js';
 
 /** Many more blocks than there are bins. */
 const blockCount = 5000;

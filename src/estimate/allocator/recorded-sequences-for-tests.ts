@@ -20,12 +20,12 @@ interface Recorded<Step> {
 export type RecordedSequence = Recorded<z.infer<typeof step>>;
 export type RecordedStreams = Recorded<z.infer<typeof streamStep>>;
 
-/** What `bench/gpu/allocator_sequences.py` saw: random requests, and what was held after each. */
+/** Sequences recorded by `bench/gpu/allocator_sequences.py`: random requests, and the bytes held after each. */
 export function recordedSequences(): RecordedSequence[] {
   return recordedIn('allocator-sequences.json.gz', step);
 }
 
-/** What `bench/gpu/stream_sequences.py` saw: random requests of four streams with `record_stream`. */
+/** Sequences recorded by `bench/gpu/stream_sequences.py`: random requests of four streams with `record_stream`. */
 export function recordedStreams(): RecordedStreams[] {
   return recordedIn('stream-sequences.json.gz', streamStep);
 }

@@ -5,14 +5,14 @@ import type { EventStream } from '../trace/event-stream.js';
 import type { Gpu } from './gpu-table.js';
 
 /**
- * What the driver keeps of a card for itself: NVML counts it, CUDA does not. On the H200 615 MiB are
- * missing; smaller cards keep about 2 %.
+ * Share of a card that the driver keeps for itself: NVML counts it, CUDA does not. On the H200 615
+ * MiB are missing; smaller cards keep about 2 %.
  */
 const driverShare = 0.02;
 const maxDriverBytes = 615 * MiB;
 
 /**
- * What is left for segments on a card that nothing else runs on.
+ * Returns the bytes for segments on a card that nothing else uses.
  *
  * @example
  * roomOn(findGpu('3060')); // 12250000000 or so of 12884901888

@@ -1,4 +1,4 @@
-import { type Device, DeviceLost, type DeviceSource } from '../../device/types.js';
+import { type Device, DeviceLost, type DeviceSource } from '../../device/device.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { tracedGpu } from '../trace/traced-estimate.js';
 import type { Wording } from '../wording.js';

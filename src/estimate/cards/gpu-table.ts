@@ -15,9 +15,9 @@ export interface Gpu {
   readonly capability: string;
   /** How many multiprocessors it has, where that is known: kernels are chosen by it. */
   readonly multiprocessors?: number | undefined;
-  /** What a PyTorch process takes beside what its allocator reserves: CUDA context and kernels. */
+  /** Memory of a PyTorch process outside its allocator: CUDA context and kernels. */
   readonly context: GpuContext;
-  /** What the BLAS library's workspace takes for each handle and stream. */
+  /** Bytes of the BLAS library's workspace for each handle and stream. */
   readonly workspaceBytes: number;
 }
 
@@ -46,7 +46,7 @@ const contexts = {
   amd: mebibytes(500, 300, 900),
 };
 
-/** What to assume for a card of which nothing but its capacity is known. */
+/** The assumed context of a card with nothing known but its capacity. */
 export const assumedContext: GpuContext = mebibytes(500, 290, 900);
 
 type Row = readonly [

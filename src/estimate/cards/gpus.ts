@@ -46,8 +46,7 @@ export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu
 }
 
 /**
- * What a process takes of a card before it has anything there; of one that is not known, what is
- * usual.
+ * Returns the bytes that a bare process takes of a card; the usual value for an unknown card.
  *
  * @example
  * contextBytesOf('NVIDIA H200'); // 794820608

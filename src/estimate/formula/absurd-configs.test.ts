@@ -34,7 +34,7 @@ function isNumbers(value: unknown): value is readonly number[] {
 /** Which layer counts a config has: small ones, so that only the absurd count can take long. */
 const small = { num_hidden_layers: 2, n_layer: 2, n_layers: 2, num_layers: 2, encoder_layers: 2 };
 
-/** What comes of it, in words; anything but an answer or a clear error is thrown. */
+/** Returns the result in words; throws anything but an answer or a clear error. */
 function outcome(config: Readonly<Record<string, unknown>>): string {
   try {
     const description = describeConfig(config, 'config.json');

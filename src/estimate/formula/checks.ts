@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import type { KnownModel } from '../../model/types.js';
+import type { KnownModel } from '../../model/model.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../units/data-types.js';
 import type { QuantizationPreset, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
@@ -43,7 +43,7 @@ export function checkWorkload(model: KnownModel, workload: Workload, wording: Wo
   checkQuantization(workload, wording);
 }
 
-/** What to do where the length of a sample is missing. */
+/** The next step if the length of a sample is missing. */
 export function addSequence(counted: string, usual: number, { name, example }: Wording): string {
   return `Add ${name('seq')} with ${counted}, such as ${example('seq', usual)}.`;
 }

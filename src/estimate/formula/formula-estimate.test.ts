@@ -3,8 +3,7 @@ import * as fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../../model/config/describe-config.js';
-import type { Model, Weights } from '../../model/types.js';
-import { families } from '../../model/types.js';
+import { families, type Model, type Weights } from '../../model/model.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { findGpu } from '../cards/gpus.js';
 import { type Estimate, optimizers, precisions, type Workload } from '../types.js';
@@ -14,7 +13,7 @@ import { spreadOf } from './known-estimate.js';
 
 type Config = Readonly<Record<string, unknown>>;
 
-/** What transformers builds, small models of every family; recorded for the tests of the readers. */
+/** Small models of every family as transformers builds them; recorded for the tests of the readers. */
 const recorded: { readonly cases: readonly { readonly name: string; readonly config: Config }[] } =
   JSON.parse(
     readFileSync(new URL('../../../test/fixtures/parameter-shapes.json', import.meta.url), 'utf8'),

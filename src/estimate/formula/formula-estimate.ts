@@ -4,13 +4,12 @@ import type {
   ModelDescription,
   UnknownModel,
   Weights,
-} from '../../model/types.js';
+} from '../../model/model.js';
 import { GiB, MiB } from '../../units/bytes.js';
-import { roundUp } from '../allocator/sizes.js';
+import { roundUp } from '../allocator/settings.js';
 import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import { cacheBytes } from '../serving/kv-cache.js';
-import { calculated } from '../serving/parts.js';
+import { cacheBytes, calculated } from '../serving/kv-cache.js';
 import type { Estimate, Workload } from '../types.js';
 import { callWording, type Wording } from '../wording.js';
 import {
@@ -24,9 +23,9 @@ import {
 import { knownEstimate } from './known-estimate.js';
 
 /**
- * What a workload needs, from the shapes of its model alone: no Python, no GPU. Every op of a known
- * family is gone through as PyTorch would run it, and what it asks for is fed to the simulated
- * allocator. Throws a `Failure` with what is missing where nothing honest can be said.
+ * Estimates a workload from the shapes of its model alone: no Python, no GPU. It runs every op of a
+ * known family as PyTorch would, and replays the requests on the simulated allocator. Throws a
+ * `Failure` that names the missing fact if there is no honest answer.
  *
  * @example
  * const model = await readModel('config.json');
@@ -133,8 +132,8 @@ const highBytesOfSample = 64 * MiB;
 const segment = 2 * MiB;
 
 /**
- * What can be said of a model of unknown family: its weights, and no more. Activations may be
- * anything, so training is refused and inference has a wide interval.
+ * Estimates a model of unknown family: its weights, and no more. Its activations are unknown, so
+ * training is refused and inference has a wide interval.
  */
 function weightsOnlyEstimate(
   model: UnknownModel,

@@ -1,6 +1,6 @@
-import type { Family, KnownModel } from '../../model/types.js';
+import type { Family, KnownModel } from '../../model/model.js';
 import { MiB } from '../../units/bytes.js';
-import { roundUp, segmentStep } from '../allocator/sizes.js';
+import { roundUp, segmentStep } from '../allocator/settings.js';
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
@@ -10,7 +10,7 @@ import type { Estimate, Optimizer, Part, Workload } from '../types.js';
 import { NoFormula, packingOf } from './checks.js';
 import type { Built } from './families/context.js';
 import { familyBuilds } from './families/registry.js';
-import { columnSumScratch } from './ops/reduction.js';
+import { columnSumScratch } from './ops/linear.js';
 import { Net, type Packing, type Parameter } from './run/net.js';
 import { type Block, Recorder, tooLarge } from './run/recorder.js';
 import { bytesIn, Tape, type Tensor } from './run/tape.js';
@@ -23,8 +23,8 @@ const confidence = 0.95;
 const smallestBlock = 512;
 
 /**
- * What a workload of a known family needs: every op is gone through, and what it asks for is fed to
- * the simulated allocator. Throws `NoFormula` where a part of the model is unknown.
+ * Estimates a workload of a known family: it runs every op, and replays the requests on the
+ * simulated allocator. Throws `NoFormula` if a part of the model is unknown.
  */
 export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): Estimate {
   if (model.head === 'none' && workload.mode === 'train') {
@@ -103,7 +103,7 @@ function intervalOf(
   };
 }
 
-/** What was live right after an event, by what it is for. */
+/** Returns the live bytes right after an event, by part. */
 function liveParts(
   { kind, slot, bytes, slots }: EventStream,
   partOf: readonly Part[],
@@ -152,7 +152,7 @@ function scoreNotes({ writtenScores }: KnownModel): readonly string[] {
 
 interface DryRun {
   readonly stream: EventStream;
-  /** What each request is for. */
+  /** The part of each request. */
   readonly parts: readonly Part[];
   /** Parameters that were built; the adapters are not among them. */
   readonly parameters: number;
@@ -391,7 +391,7 @@ const evidence: Readonly<Record<Family, Evidence>> = {
   clip: 'read',
 };
 
-/** What the ops may miss, each way, as a share of what is allocated. */
+/** Allowance for bytes that the ops miss or overstate, as a share of the allocated bytes. */
 const missedShares: Readonly<Record<Evidence, number>> = {
   measured: 0.05,
   traced: 0.1,

@@ -1,10 +1,17 @@
 import { Failure } from '../../failure.js';
-import type { KnownModel, ModelDescription, Weights } from '../../model/types.js';
+import type { KnownModel, ModelDescription, Weights } from '../../model/model.js';
 import { isKnown } from '../../units/known.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Estimate, QuantizationPreset } from '../types.js';
-import { type CacheType, cacheBytes, widestToken } from './kv-cache.js';
-import { calculated, type WeightType, weightBytes, widthOf } from './parts.js';
+import {
+  type CacheType,
+  cacheBytes,
+  calculated,
+  type WeightType,
+  weightBytes,
+  widestToken,
+  widthOf,
+} from './kv-cache.js';
 
 export const engines = ['vllm', 'llama.cpp', 'transformers'] as const;
 export type ServeEngine = (typeof engines)[number];
@@ -20,18 +27,18 @@ export interface Serving {
   readonly quantization?: QuantizationPreset | undefined;
 }
 
-/** What a server of a model has room for. All of it is calculated. */
+/** The room of a model's server. All of it is calculated. */
 export interface ServeRoom {
   readonly engine: ServeEngine;
   readonly maxModelLen: number;
   readonly weightsBytes: number;
-  /** What it computes with beside the cache. */
+  /** Bytes it computes with beside the cache. */
   readonly workingBytes: number;
   readonly kvPrecision: CacheType;
   /** Of one more token, where no window is full. */
   readonly kvBytesPerToken: number;
   readonly kvBytesPerRequest: number;
-  /** What is left for the cache; 0 where not even the weights fit. */
+  /** Bytes left for the cache; 0 if even the weights do not fit. */
   readonly kvCacheBytes: number;
   /** Tokens that the cache holds, as many short requests. */
   readonly tokens: number;

@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { readModelConfig } from '../../model/config/read-config.js';
-import type { KnownModel } from '../../model/types.js';
+import type { KnownModel } from '../../model/model.js';
 import { findGpu } from '../cards/gpus.js';
-import { generateFormula } from './generate-formula.js';
-import { cacheBytes } from './kv-cache.js';
+import { cacheBytes, generateFormula } from './kv-cache.js';
 import { serveEstimate } from './serve-estimate.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-serving-'));
@@ -142,7 +141,7 @@ describe('serveEstimate', () => {
 });
 
 describe('generateFormula', () => {
-  /** What an H200 measured for generate() with a model of these sizes, in reserved bytes. */
+  /** Reserved bytes measured on an H200 for generate() with a model of these sizes. */
   it.each([
     [{ batch: 8, prompt: 512, newTokens: 256, beams: 1 }, 2_998_927_360],
     [{ batch: 4, prompt: 512, newTokens: 64, beams: 4 }, 3_470_786_560],

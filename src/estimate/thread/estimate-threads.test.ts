@@ -13,7 +13,7 @@ import {
 const model = describeConfig({ model_type: 'gpt2', n_layer: 2 }, 'config.json');
 if (model.family === 'unknown') throw new Error('GPT-2 is known');
 const gpu = findGpu('h100');
-/** What the programs below do is told by the batch. */
+/** Uses the batch to tell the test programs apart. */
 const task = (batch: number): EstimateTask => ({
   kind: 'formula',
   model,

@@ -195,7 +195,7 @@ function tooMuch(mebibytes: number): Failure {
   });
 }
 
-/** What a thread sends back. Classes do not survive the way, so errors are sent as their parts. */
+/** An answer of a thread. Classes cannot be sent, so errors are sent as their parts. */
 export type ThreadAnswer =
   | { readonly kind: 'done'; readonly answer: AnyAnswer }
   | {
@@ -220,7 +220,7 @@ export function answerOfError(error: unknown): ThreadAnswer {
   return { kind: 'error', message, stack };
 }
 
-/** What was asked for, or the error as it was thrown in the thread. */
+/** Returns the answer, or throws the error that the thread threw. */
 export function readAnswer(answer: ThreadAnswer): AnyAnswer {
   if (answer.kind === 'done') return answer.answer;
   if (answer.kind === 'failure') throw new Failure(answer.failure);

@@ -6,7 +6,7 @@ export interface CrashEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Where a program was when it crashed, as Python's faulthandler writes it into a file. */
+/** A frame of a crash, as Python's faulthandler writes it. */
 const frameLine = /^ {2}File "(?<file>[^"\n]{1,4096})", line (?<line>\d{1,9}) in /;
 /** A stack has at most 100 frames in such a file; more threads than this tell nothing new. */
 const readLines = 5000;
@@ -52,7 +52,7 @@ export function crashLine(report: string, own: string): string | undefined {
   return undefined;
 }
 
-/** What a signal means for who reads of it, and what to do. */
+/** Explains a signal, and the next step. */
 export function signalWords(
   signal: string,
   place: string | undefined,

@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
-import { largestRequest } from '../allocator/sizes.js';
+import { largestRequest } from '../allocator/settings.js';
 
-/** What happens to an allocator, one number each so that a stream is three flat columns. */
+/** The kinds of events of an allocator, one number each so that a stream is three flat columns. */
 export const eventKind = {
   alloc: 0,
   free: 1,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { programCommand } from './program-command.js';
+import { programCommand } from './run-python.js';
 
 describe('programCommand', () => {
   it('takes a file or a module, and leaves its arguments alone', () => {

@@ -22,7 +22,7 @@ const missingPackage = 3;
 const noModuleFound = /No module named '?plimsoll/;
 
 /**
- * What went wrong in Python, in our words; undefined when nothing did.
+ * Returns the error of Python as a failure; undefined if there is none.
  *
  * @example
  * pythonFailure('python3', { notStarted: 'spawn python3 ENOENT' }, false)?.code; // 'python-missing'
@@ -169,8 +169,8 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
 ]);
 
 /**
- * What to do about a failure of the Python part, by its code; undefined where its own words serve
- * every reader.
+ * Returns the next step after a failure of the Python part, by its code; undefined if its own words
+ * serve every reader.
  *
  * @example
  * pythonNextStep('no-checkpointing', callWording); // 'Leave checkpointing out.'

@@ -13,7 +13,7 @@ import { ownFiles } from './trace-place.js';
 import { tracedGpu } from './traced-estimate.js';
 import { type TraceRunner, WarmTracer } from './warm-tracer.js';
 
-/** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
+/** The source of a trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
 export type TraceSource =
   | { readonly kind: 'config'; readonly path: string }
   | { readonly kind: 'torchvision'; readonly name: string }

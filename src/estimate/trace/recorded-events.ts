@@ -2,7 +2,7 @@ import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
 
-/** What the caching allocator was asked for in a real run, and the peaks that run had. */
+/** The requests of a real run to the caching allocator, and the peaks of that run. */
 export interface RecordedRun {
   readonly id: string;
   readonly peakAllocatedBytes: number;
@@ -18,10 +18,10 @@ export interface RecordedRun {
 const largestText = 256 * MiB;
 
 /**
- * What cuBLAS and the kernels it loads take of the address space when the first matrix product runs,
- * just before its workspace. The 64 MiB were seen in three snapshots. The other part was 2 MiB there
- * (fp32); under autocast to bf16, where other kernels are loaded, anything from 6 to 28 MiB explains
- * the recorded peak. It only moves which of two equally good blocks is taken.
+ * Address space that cuBLAS and its kernels take when the first matrix product runs, just before
+ * its workspace. The 64 MiB were seen in three snapshots. The other part was 2 MiB there (fp32);
+ * under autocast to bf16, which loads other kernels, anything from 6 to 28 MiB explains the
+ * recorded peak. It only decides between two equally good blocks.
  */
 export const cublasAddresses = [8 * MiB, 64 * MiB] as const;
 /** On Hopper; it stays allocated to the end, unlike a tensor of the same size. */

@@ -38,7 +38,7 @@ interface Pass {
   readonly once?: Once | undefined;
 }
 
-/** What the first step asks for and later ones use again, such as the state of an optimizer: it stays in the first. */
+/** Requests of the first step that later steps use again, such as the optimizer's state; they stay in the first step. */
 interface Once {
   readonly part: Part;
   /** The events that ask for it, in their order. */
@@ -181,7 +181,7 @@ function differ({ kind, bytes }: EventStream, parts: readonly Part[]): boolean {
   return new Set(asked).size > 1;
 }
 
-/** Where other batches may follow: no more is left than usual. In between, gradients of several are added up. */
+/** Returns the points before which other batches may be inserted: the least memory is in use there, and no gradients are being accumulated. */
 function beginsOf(
   { kind, slot }: EventStream,
   { freedAt }: Lives,

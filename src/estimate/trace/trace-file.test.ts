@@ -139,7 +139,7 @@ describe('readTrace', () => {
   });
 });
 
-/** What the line says, between two others. */
+/** Reads the line between two others. */
 function readLine(text: string) {
   const line = new EventLine();
   const around = `["f",1]\n${text}\n["f",2]\n`;

@@ -1,12 +1,12 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
-import { largestRequest } from '../allocator/sizes.js';
+import { largestRequest } from '../allocator/settings.js';
 import { type Parallel, parallelWays } from '../parallel.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasWorkspace } from './recorded-events.js';
 import type { UnsureScratch } from './unsure-kernels.js';
 
-/** What an allocation is for: the letters that `python -m plimsoll_trace` writes. */
+/** The purpose of an allocation: the letters that `python -m plimsoll_trace` writes. */
 export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
 export type TraceCategory = (typeof traceCategories)[number];
 
@@ -35,7 +35,7 @@ type TraceFacts = Readonly<ReturnType<typeof readFacts>>;
 export interface Trace extends TraceFacts {
   readonly torch: string;
   readonly stream: EventStream;
-  /** What the allocation of each slot is for: an index into `traceCategories`. */
+  /** The purpose of each slot's allocation: an index into `traceCategories`. */
   readonly category: Uint8Array;
   /** Whose it is: an index into `strings`. */
   readonly module: Int32Array;
@@ -46,13 +46,13 @@ export interface Trace extends TraceFacts {
   readonly unsure: readonly UnsureScratch[];
   readonly parameters: number;
   readonly parameterBytes: number;
-  /** What the trace itself had to assume. */
+  /** Assumptions of the trace itself. */
   readonly notes: readonly string[];
   /** A program as it is, from its start; not the steps of one workload alone. */
   readonly program: boolean;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
-  /** What the program's answer depends on; left out where that is not all known. */
+  /** The files that the program's answer depends on; absent if not all are known. */
   readonly files?: ProgramFiles | undefined;
 }
 
@@ -79,10 +79,10 @@ const maxStreams = 255;
 const workspace = traceCategories.indexOf('k');
 const categoryOf = new Map<unknown, number>(traceCategories.map((letter, at) => [letter, at]));
 /**
- * What the driver and libraries take of the address space when kernels of a kind first run, as gaps between the
- * segments of recorded runs on an H200 show: a heap for kernels that check what they read (10 MiB in 60 of 60),
- * cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4 MiB, and 6 in 7 of 9). Until the
- * first kernel of all runs, a process is a fresh one.
+ * Address space that the driver and libraries take when kernels of a kind first run, from gaps
+ * between the segments of recorded runs on an H200: a heap for kernels that check their input (10
+ * MiB in 60 of 60), cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4
+ * MiB, and 6 in 7 of 9). Until its first kernel, a process is a fresh one.
  */
 export const launchAddresses: ReadonlyMap<string, readonly number[]> = new Map([
   ['checking', [10 * MiB]],
@@ -95,7 +95,7 @@ const blasAddresses = [2 * MiB, 64 * MiB];
 const cudnnAddresses = 8 * MiB;
 /** Ops that cuDNN runs: convolutions, recurrent layers, and attention in its own kernels. */
 const cudnnOp = /cudnn|\bconvolution/;
-/** Where a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
+/** If a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
 const convolution = /\bconvolution/;
 
 /**

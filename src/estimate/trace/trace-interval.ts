@@ -4,12 +4,12 @@ import { eventKind } from './event-stream.js';
 import { type Trace, traceCategories } from './trace-file.js';
 
 /**
- * What a trace may miss, each way, beside where segments lie, what they held before, and kernels that are
- * not sure. Of runs on an H200 without kernels that choose their own scratch memory, one in a hundred lay
- * outside of all the orders. Where there are many, as in convolutional networks, some are off that seemed
- * sure: of 164 runs with layers kept aside, none by more than this. Other cards have other kernels. Of
- * published runs on an RTX 3060, transformers lay within 5 %; convolutional networks held up to 9 % less,
- * and up to 21 % more.
+ * Error of a trace in each direction, beside the order of segments, their earlier contents, and
+ * unsure kernels. Of runs on an H200 without kernels that choose their own scratch memory, one in a
+ * hundred lay outside of all the orders. Among many such kernels, as in convolutional networks,
+ * some that seemed sure are wrong: of 164 runs with layers kept aside, none by more than this.
+ * Other cards have other kernels. Of published runs on an RTX 3060, transformers lay within 5 %;
+ * convolutional networks held up to 9 % less, and up to 21 % more.
  */
 const missedShare = {
   sameCard: { plain: { low: 0.01, high: 0.01 }, scratch: { low: 0.015, high: 0.015 } },
@@ -22,52 +22,54 @@ const missedShare = {
  */
 const programShare = { low: 0.025, high: 0.051 };
 /**
- * What a run that leaves out layers at random may take less or more than one that runs them all: 28 runs
- * of five such jobs on an H200 took 7.5 % less to 1.7 % more. Of six runs of a translator four took 9 to 11 %
- * more: where steps differ, the largest block may not fit into what the last step left, and one more is taken.
+ * Difference between a run that skips layers at random and one that runs them all: 28 runs of five
+ * such jobs on an H200 took 7.5 % less to 1.7 % more. Of six runs of a translator four took 9 to 11
+ * % more: if steps differ, the largest block may not fit into the memory of the last step, and
+ * another one is taken.
  */
 const skippedShare = { low: 0.08, high: 0.02 };
 /**
- * What fused kernels may keep less, where a program compiles its model and the trace ran it as it is:
- * on an H200 nanoGPT took 29 % less and another GPT 31 % in training, 56 % in inference, a ResNet nothing.
- * More is taken where compiled kernels keep what eager ones recompute.
+ * Memory that fused kernels save if a program compiles its model and the trace ran it uncompiled:
+ * on an H200 nanoGPT took 29 % less and another GPT 31 % in training, 56 % in inference, a ResNet
+ * nothing. Compiled kernels take more if they keep tensors that eager ones recompute.
  */
 const compiledShare = { low: 0.6, high: 0.1 };
 /**
- * What kernels may take that PyTorch's compiler tries out at their first run, and products that it pads: on an
- * H200 two GPTs and a ResNet held 3 % less to 9 % more than their traces.
+ * Difference through kernels that PyTorch's compiler tries at their first run, and through padded
+ * products: on an H200 two GPTs and a ResNet held 3 % less to 9 % more than their traces.
  */
 const fusedShare = { low: 0.08, high: 0.12 };
 /**
- * What the pool of CUDA graphs may take more, which nothing else can use, where a program asks for them and the
- * trace ran without: on an H200 a recommender held 18 % more.
+ * Additional memory in the pool of CUDA graphs, which nothing else can use, if a program asks for
+ * graphs and the trace ran without: on an H200 a recommender held 18 % more.
  */
 const graphsShare = { low: 0, high: 0.3 };
 /**
- * What batches of different shapes may leave unused, beyond the orders in which those of a trace were replayed, or
- * without these. Where a program sets a seed, the trace has the order of a real run, and leaves out smaller batches:
- * of 14 such programs on an H200 13 held 0.4 % less to 0.7 % more, one 7 %. Where each run draws another order, its batches
- * are others, too: a translator held 3.5 and 3.7 GiB in two runs; a detector held 15.2 GiB, its traces 13.4, 13.7 and
- * 17.8; a graph network 1.7 GiB, its traces 1.9 to 2.4; another one 3.1 GiB, its traces 3.1 or 4.4.
+ * Unused memory through batches of different shapes, beyond the orders in which those of a trace
+ * were replayed, or without these. A program that sets a seed is traced in the order of a real run,
+ * and the trace leaves out smaller batches: of 14 such programs on an H200 13 held 0.4 % less to
+ * 0.7 % more, one 7 %. Without a seed each run has other batches: a translator held 3.5 and 3.7 GiB
+ * in two runs; a detector held 15.2 GiB, its traces 13.4, 13.7 and 17.8; a graph network 1.7 GiB,
+ * its traces 1.9 to 2.4; another one 3.1 GiB, its traces 3.1 or 4.4.
  */
 const raggedShare = {
   seeded: { replayed: { low: 0.05, high: 0.1 }, alone: { low: 0.15, high: 0.4 } },
   drawn: { replayed: { low: 0.15, high: 0.25 }, alone: { low: 0.35, high: 0.6 } },
 };
 /**
- * What comes after the part of a program that was seen may take more: of five programs that were ended, two took 7 %
- * more than the trace had seen, the others nothing. Before loops were led to their end, one took 19 % more in its last
- * evaluation, and one twice as much, which read pictures after its training.
+ * Additional memory of a program after the traced part: of five programs that were ended, two took
+ * 7 % more than their traces, the others nothing. Before traces ran loops to their end, one took 19
+ * % more in its last evaluation, and one that read pictures after its training twice as much.
  */
 const endedShare = { low: 0, high: 0.35 };
 /**
- * What turns may hold on to that were left out, at most: a pool that a program fills is full at some time. So much for
- * rows that data choose, too: those that one expert gets, others do not.
+ * The most that left-out loop turns may keep: a pool that a program fills is full at some time. The
+ * same limit holds for rows that data choose: rows that one expert gets, the others do not.
  */
 const maxGrowthShare = 2;
 /**
- * What kernels that are only tried may take less or more: 18 programs on an H200 held 0.5 % less to 4 % more. Of
- * 270 layers whose kernels were tried there, two asked for less than the trace counts.
+ * Difference through kernels that cuDNN only tries: 18 programs on an H200 held 0.5 % less to 4 %
+ * more. Of 270 layers whose kernels were tried there, two asked for less than the trace counts.
  */
 const benchmarkShare = { low: 0.03, high: 0.12 };
 /**
@@ -88,7 +90,7 @@ export interface ReplayedPeaks {
   readonly otherRuns: readonly number[];
   /** Reserved with batches that differ in shape in other orders, where they can change places. */
   readonly otherOrders?: readonly number[];
-  /** What the card has for segments, where the job fits. */
+  /** Room for segments on the card, if the job fits. */
   readonly roomBytes?: number;
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { MiB } from '../../units/bytes.js';
 import type { StartAs } from './run-python.js';
 
-/** Where a program is traced: a folder for what it puts aside, and who reads what it left there. */
+/** A folder for a trace's temporary files, and the reader of the files left there. */
 export interface TracePlace {
   readonly folder: string;
   /** Starts it as another account. */

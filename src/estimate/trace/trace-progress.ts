@@ -1,13 +1,13 @@
 /** Longer lines are the model's own. */
 const longestLine = 1000;
 
-/** What goes on in words, and how far it is, 0 to 1, where that is known. */
+/** The current work in words, and its progress from 0 to 1 if it is known. */
 export interface TraceProgress {
   readonly words: string;
   readonly share?: number;
 }
 
-/** What a program that is traced does, by the name of its phase. */
+/** Descriptions of a traced program's phases, by name. */
 const programPhases: Readonly<Record<string, string>> = {
   building: 'The program builds its model',
   'first steps': 'The program makes its first steps',
@@ -18,7 +18,7 @@ const programPhases: Readonly<Record<string, string>> = {
 };
 
 /**
- * What Python reports of its progress on stderr; undefined for any other line.
+ * Reads a line of Python's progress on stderr; undefined for any other line.
  *
  * @example
  * progressOf('{"progress":{"phase":"step","step":2,"of":4}}'); // { words: 'Tracing step 2 of 4', share: 0.25 }

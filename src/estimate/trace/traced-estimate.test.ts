@@ -13,7 +13,7 @@ const estimate = await tracedEstimate(gpt2Trace, h200);
 const { peak, interval, breakdown, notes } = estimate;
 const part = (name: string) => breakdown.find((one) => one.part === name)?.bytes ?? 0;
 
-/** What an op allocates, in one line of a trace; with more at its end. */
+/** One line of a trace with the allocations of an op, and a footer. */
 const withFooter = (footer: string, ...events: readonly string[]) =>
   readTrace(
     pieces(

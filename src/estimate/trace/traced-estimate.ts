@@ -1,5 +1,5 @@
 import type { CachingAllocator } from '../allocator/caching-allocator.js';
-import { roundUp } from '../allocator/sizes.js';
+import { roundUp } from '../allocator/settings.js';
 import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { type LimitedReplay, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
@@ -18,7 +18,7 @@ import { drawnPeaks, likelyPeaks } from './unsure-kernels.js';
 export const tracedGpu = 'NVIDIA H200';
 
 /**
- * What a traced job needs on a GPU: its requests, fed to a simulated allocator.
+ * Estimates a traced job's memory on a GPU: its requests, replayed on a simulated allocator.
  *
  * @example
  * const { peak } = await tracedEstimate(trace, findGpu('h200'));
@@ -123,13 +123,13 @@ function ordersOf(own: Order, replayOf: ReplayOf): Order[] {
   return others.length > 0 ? [own, ...others] : [];
 }
 
-/** What they reserve; each is made when it is replayed, and not kept. */
+/** Yields the reserved bytes of each order; each is made when it is replayed, and not kept. */
 function peaksOfOrders({ stream, replayed }: Order, gpu: Gpu): number[] {
   const others = Array.from(shuffledStreams(stream), (one) => replayOn(gpu, one).peakReservedBytes);
   return others.length > 0 ? [replayed.peakReservedBytes, ...others] : [];
 }
 
-/** Where each run draws another order, that of a trace is one of many: half of them hold more, half less. */
+/** Returns the median order: a trace's own order is one of many, half hold more, half less. */
 function usualOrder(orders: readonly Order[], own: Order): Order {
   const rising = orders.toSorted(
     (a, b) => a.replayed.peakReservedBytes - b.replayed.peakReservedBytes,
@@ -262,7 +262,7 @@ class Phases {
 
 /** Parts of the second step, of a workload and of a program. */
 const secondStep = /^(step|rank):2:(backward|optimizer|end)$/;
-/** What was asked for before is there when the first gradients come. */
+/** Steps that begin after the first gradients' memory was requested. */
 const begins: ReadonlySet<string> = new Set(['ready', 'rank:1:backward']);
 /** Buckets; with `gradient_as_bucket_view` gradients lie in them, and no others are there that early. */
 const buckets: ReadonlySet<number> = new Set([
@@ -270,15 +270,15 @@ const buckets: ReadonlySet<number> = new Set([
   traceCategories.indexOf('g'),
 ]);
 
-/** What DeepSpeed asks for beside weights, states and gradients. */
+/** Buffers of DeepSpeed beside weights, states and gradients. */
 const zeroBuffers: ReadonlySet<number> = new Set([
   traceCategories.indexOf('u'),
   traceCategories.indexOf('p'),
 ]);
 
 /**
- * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
- * go of it. Which of them happens depends on time, so all of them belong to the interval.
+ * Returns the reserved peaks of the same rank if other streams, or NCCL, give memory back later
+ * than the host releases it. The delay depends on time, so all of them belong to the interval.
  */
 export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly number[] {
   const { stream } = trace;
@@ -330,7 +330,7 @@ function late({ stream, category }: Trace, until: number): EventStream {
   };
 }
 
-/** What a person should know of figures for one rank. */
+/** Returns the notes on figures for one rank. */
 function rankNotes({ way, gpus }: Parallel): string[] {
   const notes = [
     `One rank of ${gpus} was traced, the first, and none holds more; the other ranks were pretended.`,
@@ -372,7 +372,7 @@ interface LiveParts {
 }
 
 /**
- * What was live right after an event of a trace, by what it is for.
+ * Returns the live bytes right after an event of a trace, by part.
  *
  * @example
  * liveParts(trace, replay(trace.stream).peakAllocatedAt).bytes.get('weights'); // 248942592

@@ -1,6 +1,11 @@
 import type { CachingAllocator } from '../allocator/caching-allocator.js';
-import { defaultSettings } from '../allocator/settings.js';
-import { blockStep, largestSmall, roundUp, segmentSizeFor } from '../allocator/sizes.js';
+import {
+  blockStep,
+  defaultSettings,
+  largestSmall,
+  roundUp,
+  segmentSizeFor,
+} from '../allocator/settings.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { type EventStream, eventKind } from './event-stream.js';
@@ -9,7 +14,7 @@ import { type EventStream, eventKind } from './event-stream.js';
 export interface UnsureScratch {
   /** The event that asks for it; the next one gives it back. */
   readonly at: number;
-  /** What the other kernel asks for; 0: nothing. */
+  /** Bytes that the other kernel asks for; 0 for none. */
   readonly otherBytes: number;
   /** How likely it is that the other kernel runs. */
   readonly chance: number;
@@ -40,8 +45,9 @@ export function* drawnStreams(
 }
 
 /**
- * What each draw reserves on a card. A draw whose requests change nothing that an earlier one did not change is not
- * replayed: scratch memory that lies in a free block leaves all as it was, and most of it does.
+ * Returns the reserved bytes of each draw on a card. A draw that changes only requests that an
+ * earlier draw changed is not replayed: scratch memory in a free block leaves all else as it was,
+ * and most of it lies there.
  */
 export function drawnPeaks(
   gpu: Gpu,

@@ -22,7 +22,7 @@ export interface WarmTracerOptions {
   readonly args: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
   readonly folder: string;
-  /** What would be different if the packages that it has loaded were changed. */
+  /** Returns a stamp that changes if a loaded package changes. */
   readonly stamp: () => Promise<string>;
   /** It holds some 700 MB, and gives them back when it was not asked for this long. */
   readonly idleSeconds?: number | undefined;

@@ -4,7 +4,7 @@ import { GiB, MiB } from '../../units/bytes.js';
 import { roomsWith, runningJob, waitingJob } from '../queue-for-tests.js';
 import { jobsOnGpu } from './devices/device-readings.js';
 import { limitConcurrency } from './limit-concurrency.js';
-import { environmentForJobs } from './running/inherited-environment.js';
+import { environmentForJobs } from './running/job-files.js';
 import { judgeUse, type Overuse } from './running/running-jobs.js';
 import { askingNow } from './submission/job-queue.js';
 import { JobSeries } from './views/job-series.js';

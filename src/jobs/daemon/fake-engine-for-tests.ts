@@ -1,4 +1,4 @@
-import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/engine.js';
 import type { LimitOrder } from '../../run/bridge/spilling.js';
 import type { Clock } from '../../time/clock.js';
 import { attemptForTests } from '../store/attempt-for-tests.js';
@@ -6,7 +6,7 @@ import { attemptForTests } from '../store/attempt-for-tests.js';
 /** How a run shall go. */
 export interface FakeProgram {
   readonly seconds: number;
-  /** What it holds of each of its devices while it runs. */
+  /** Bytes it holds of each of its devices while it runs. */
   readonly bytes: number;
   /** It can do with so much: it keeps to the limit that it is given, and answers a second later. */
   readonly leastBytes?: number;
@@ -41,7 +41,7 @@ export class FakeMachine {
     this.#programOf = programOf;
   }
 
-  /** What all programs hold of a device now. */
+  /** Returns the bytes that all programs hold of a device now. */
   heldBytes(device: string): number {
     return this.processes(device).reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   }

@@ -20,8 +20,7 @@ import { DeviceReadings, readDevice } from './devices/device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
 import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
 import type { DaemonOptions } from './options.js';
-import { environmentForJobs } from './running/inherited-environment.js';
-import { JobFiles, makeJobFolders } from './running/job-files.js';
+import { environmentForJobs, JobFiles, makeJobFolders } from './running/job-files.js';
 import { Scheduler } from './scheduler.js';
 import { JobEstimates, type JobToEstimate } from './submission/job-estimates.js';
 import { checkRequest, withOneBatch, withServerChanges } from './submission/job-request.js';
@@ -160,7 +159,7 @@ function buildDaemon(
   return new JobDaemon({ options, clock, store, ledger, files, scheduler, readings, closing });
 }
 
-/** What a process takes of each device before it has anything there; of the host that is nothing. */
+/** Returns the bytes that a bare process takes of each device; none on the host. */
 function contextBytesOn(
   { devices }: Pick<Discovery, 'devices'>,
   configured: readonly GpuEntry[] | undefined,
@@ -183,10 +182,10 @@ const devicesEventSeconds = 0.03;
 const firstOfQueue = 100;
 /** Between two tries to keep an estimate. */
 const storeAgainSeconds = 1;
-/** What a chart of a day has room for. */
+/** Number of alerts kept: enough for the chart of a day. */
 const keptAlerts = 500;
 
-/** What a daemon is put together from; `openDaemon` builds them, each from those before it. */
+/** The parts of a daemon; `openDaemon` builds each from those before it. */
 interface DaemonParts {
   readonly options: DaemonOptions;
   readonly clock: Clock;
@@ -500,7 +499,7 @@ class JobDaemon implements Daemon {
     return { need, alone, refused, deadlineMs, evidence, leastBytes: elastic?.foundBytes };
   }
 
-  /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
+  /** Starts the waiting time when the job enters the queue; its estimate may have taken longer. */
   #waitingFromNow(job: NewJob, askedMs: number): NewJob {
     if (job.deadlineMs === undefined) return job;
     return { ...job, deadlineMs: job.deadlineMs + this.#scheduler.time.nowMs() - askedMs };

@@ -1,5 +1,5 @@
 import type { Discovery } from '../../device/discover.js';
-import type { Engine } from '../../engine/types.js';
+import type { Engine } from '../../engine/engine.js';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import type { Estimate } from '../../estimate/types.js';
 import type { PlanWithin } from '../../plan/answers/answer-plan.js';
@@ -21,17 +21,17 @@ export interface DaemonOptions {
   readonly discovery: Discovery;
   /** Closed with the daemon. */
   readonly engine: Engine;
-  /** Where jobs look for their programs, with what each adds; the same as that of the engine. */
+  /** The environment in which jobs find their programs, with each job's additions; the engine has the same. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What was changed in that environment, for the jobs that get it. */
+  /** Changes of that environment, for the jobs that get it. */
   readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
-  /** Where jobs run that name no folder. */
+  /** The folder of jobs that name none. */
   readonly folder: string;
   readonly variables?: JobVariables | undefined;
   /** The share of a device that may be reserved, above 0 and up to 1. */
   readonly loadLine?: number | undefined;
   readonly policy?: PlacementPolicy | undefined;
-  /** What each owner may have at the same time; left out, there is no limit. */
+  /** Limits for each owner; no limit if absent. */
   readonly quotaOf?: QuotaOf | undefined;
   /**
    * Without it a job with a model is refused as one that cannot be estimated. What takes time and
@@ -53,7 +53,7 @@ export interface DaemonOptions {
         withLimit?: ConcurrencyLimit,
       ) => Promise<Plan>)
     | undefined;
-  /** What a program needs that stated nothing, found by tracing it; without it none is traced. */
+  /** Estimates a program by a trace if the job states no need; without it none is traced. */
   readonly estimateProgram?:
     | ((job: ProgramJob, signal: AbortSignal, withLimit?: ConcurrencyLimit) => Promise<Estimate>)
     | undefined;

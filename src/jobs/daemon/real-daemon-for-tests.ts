@@ -6,7 +6,7 @@ import { openDaemon } from './open-daemon.js';
 import type { Daemon } from './types.js';
 
 export interface RealDaemonOptions {
-  /** Where jobs start; the home lies in it. */
+  /** The folder in which jobs start; it contains the home. */
   readonly folder: string;
   /** The program of this checkout. */
   readonly command: string;

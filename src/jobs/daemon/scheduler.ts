@@ -32,7 +32,7 @@ import { estimateOf, judgeNeed } from './submission/need.js';
 const maxWaiting = 100_000;
 /** One of many people must not fill it. */
 const maxWaitingOfOne = 10_000;
-/** What is kept of what is over: as many as a page of history can want. */
+/** Limits of kept history: as many records as a page can show. */
 const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
 const pruneSeconds = 600;
 /** How much of a jump of the date can count as waiting when the machine is restarted. */
@@ -51,7 +51,7 @@ export interface SchedulerOptions
   readonly ledger: Ledger;
 }
 
-/** Who waits, who runs, who is done: every change of it is in the store before it takes effect. */
+/** Decides which jobs wait, run and end. Every change is in the store before it takes effect. */
 export class Scheduler {
   readonly queue: JobQueue;
   readonly runner: JobRunner;
@@ -115,7 +115,7 @@ export class Scheduler {
     }
   }
 
-  /** What must happen by itself, until the daemon closes. */
+  /** Does the periodic work, until the daemon closes. */
   async tick(): Promise<void> {
     const { signal } = this.#options;
     for (;;) {
@@ -376,7 +376,7 @@ export class Scheduler {
     this.startedOrEnded.emit();
   }
 
-  /** What an attempt measured counts for those that wait with the same workload. */
+  /** Applies an attempt's measurement to the waiting jobs of the same workload. */
   #learn({ id, workloadKey, reservation }: RunningEntry): void {
     if (!this.queue.hasAlike(workloadKey)) return;
     const { need: before, details } = this.requireJob(id);

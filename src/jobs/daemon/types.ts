@@ -3,9 +3,9 @@ import type { EnvironmentChange } from '../../plan/environment/job-environment.j
 import type { Account, ClimbedRung, ProgressPoint, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
-import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
 import type {
+  Basis,
   DegradedReason,
   JobReason,
   NeedReason,
@@ -14,10 +14,10 @@ import type {
 } from '../reasons/types.js';
 import type { Job, JobState } from '../types.js';
 
-/** What somebody asks to run: the body of `POST /jobs`. */
+/** A request to run a job: the body of `POST /jobs`. */
 export interface JobRequest {
   readonly command: readonly string[];
-  /** What it takes of each device, all in all. */
+  /** The total need on each device. */
   readonly memoryBytes?: number | undefined;
   /** The model and how it is run, for an estimate. */
   readonly workload?: WorkloadRequest | undefined;
@@ -30,7 +30,7 @@ export interface JobRequest {
   /** An absolute path; the daemon's own folder where it is left out. */
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** What the one who submits changed in that environment, to be shown. */
+  /** Changes that the submitter made in that environment, to be shown. */
   readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   readonly name?: string | undefined;
   /** Samples of one batch, for a command with {batch_size}. */
@@ -53,7 +53,7 @@ export interface ElasticRequest {
 /** Who submits a job. */
 export interface Submitter {
   readonly name: string;
-  /** What it runs as; left out, what the daemon itself is. */
+  /** The account it runs as; the daemon's own if absent. */
   readonly account?: Account | undefined;
 }
 
@@ -67,15 +67,15 @@ export interface JobView extends Omit<Job, 'reason'> {
   readonly endedAt: string | null;
   readonly gpus: number;
   readonly cwd: string;
-  /** What it needs on each device, and where the figure comes from. */
+  /** Its need on each device, and the source of the figure. */
   readonly need: {
     readonly bytes: number;
     readonly basis: Basis;
-    /** What the figure rests on, in words; empty where that is unknown. */
+    /** The basis of the figure, in words; empty if unknown. */
     readonly why: string;
     /** The same for programs: a code with its data. */
     readonly whyDetails: NeedReason | null;
-    /** What was estimated before measured runs corrected it. */
+    /** The estimate before measured runs corrected it. */
     readonly estimatedBytes: Known<number>;
     /** The runs of the same workload that it rests on. */
     readonly runs: number;
@@ -94,7 +94,7 @@ export interface JobView extends Omit<Job, 'reason'> {
     readonly expectedStartAt: Known<string>;
     readonly expiresAt: string | null;
   };
-  /** What it holds of its devices now, together; `unknown` where it is not known. */
+  /** Bytes it holds of its devices now, together; `unknown` if one is not known. */
   readonly usedBytes: Known<number>;
   /** The attempt that goes on; `attempts` has those that ended. */
   readonly currentAttempt: null | {
@@ -201,15 +201,15 @@ export interface DeviceHistory {
   readonly alerts: readonly Alert[];
 }
 
-/** What a job held over time. */
+/** The memory of a job over time. */
 export interface JobHistory {
   readonly epochMs: readonly number[];
   readonly usedBytes: readonly (number | null)[];
 }
 
 /**
- * What happens, as it is sent to those who listen. Changes of jobs have an id and are kept: who
- * comes back names the last one and misses none. Readings have none: only the latest counts.
+ * An event for listeners. Changes of jobs have an id and are kept: a returning listener names the
+ * last one and misses none. Readings have no id: only the latest counts.
  */
 export type DaemonEvent =
   | { readonly type: 'job'; readonly id: number; readonly job: JobSummary; readonly what: string }
@@ -262,7 +262,7 @@ export interface Daemon {
   limit(id: string, bytes: number): Promise<JobView>;
   /** A `Failure` with the code `unknown-job` where there is none. */
   job(id: string): JobView;
-  /** What was asked for, as it can be submitted again. */
+  /** Returns the request, ready to be submitted again. */
   request(id: string): JobRequest;
   jobs(filter: {
     readonly states?: readonly JobState[] | undefined;
@@ -272,7 +272,7 @@ export interface Daemon {
     readonly limit?: number | undefined;
   }): readonly JobSummary[];
   counts(): Readonly<Record<JobState, number>>;
-  /** What the job printed, from an offset; at most `most` bytes. */
+  /** Reads the job's output from an offset; at most `most` bytes. */
   readLog(id: string, from: number, most: number): Promise<LogAnswer>;
   jobHistory(id: string): JobHistory;
   devices(): readonly DeviceView[];

@@ -45,7 +45,7 @@ function hasCode(value: unknown): boolean {
 }
 
 /**
- * What the figure of a job's need rests on, in words.
+ * Returns the basis of a job's need, in words.
  *
  * @example
  * needReasonWords({ code: 'estimated', bytes: 8 * 2 ** 30, traced: false });

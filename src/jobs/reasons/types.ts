@@ -1,7 +1,13 @@
 import type { RunSettings } from '../../run/types.js';
 import type { Known } from '../../units/known.js';
-import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
+
+/**
+ * The basis of a reservation. `unknown`: nothing is known of the job, and the figure is the load
+ * line of a whole device.
+ */
+export const bases = ['stated', 'estimated', 'measured', 'unknown'] as const;
+export type Basis = (typeof bases)[number];
 
 /** A job that needs more than its devices allow. */
 interface TooLarge {
@@ -38,12 +44,12 @@ export type DegradedReason =
   | ({
       readonly code: 'degraded';
       readonly settings: DegradedSettings;
-      /** What it needs with them, estimated. */
+      /** Its estimated need with them. */
       readonly degradedBytes: number;
     } & TooLarge)
   | EarlierText;
 
-/** What the figure of a job's need rests on. */
+/** The basis of the figure of a job's need. */
 export type NeedReason =
   | {
       readonly code: 'stated';
@@ -72,7 +78,7 @@ export type NeedReason =
       /** How many of them ran out of memory. */
       readonly outOfMemory: number;
       readonly maxPeakBytes: number;
-      /** What is reserved beyond that. */
+      /** The margin reserved above that. */
       readonly marginBytes: number;
       readonly estimatedBytes: Known<number>;
       /** It ran out of memory on all that there is, and still succeeded. */
@@ -108,7 +114,7 @@ export interface ProgramEnd {
 }
 
 /** The sentence that an earlier version kept in place of a code. */
-export interface EarlierText {
+interface EarlierText {
   readonly code: 'earlier-text';
   readonly text: string;
 }

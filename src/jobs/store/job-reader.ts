@@ -128,7 +128,7 @@ export class JobReader {
     );
   }
 
-  /** What happened after an event, the oldest first. */
+  /** Returns the events after an event, the oldest first. */
   events(afterId: number, most = 1000): readonly JobEvent[] {
     return this.sql.guard(() =>
       this.sql
@@ -153,7 +153,7 @@ export class JobReader {
     });
   }
 
-  /** What earlier runs of a workload measured, the latest first. */
+  /** Returns the measurements of earlier runs of a workload, the latest first. */
   runsOf(workloadKey: string): readonly MeasuredRun[] {
     return this.sql.guard(() =>
       this.sql
@@ -166,7 +166,7 @@ export class JobReader {
     );
   }
 
-  /** Where the time of the queue stood; undefined where none was kept. */
+  /** Returns the queue's clock as it was kept; undefined if none was. */
   clockMark(): ClockMark | undefined {
     return this.sql.guard(() => {
       const row = this.sql.get('SELECT mark FROM clock');
@@ -227,7 +227,7 @@ export class JobReader {
   }
 }
 
-/** What a row holds; nothing where it is damaged: that must not hide the others. */
+/** Reads a row; returns nothing for a damaged one, so that it does not hide the others. */
 function ifWhole<T>(read: () => T): readonly T[] {
   try {
     return [read()];

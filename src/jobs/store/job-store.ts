@@ -1,9 +1,8 @@
 import { Failure } from '../../failure.js';
 import type { Attempt } from '../../run/types.js';
 import { checkArguments, fileName } from '../../units/arguments.js';
-import { bases } from '../basis.js';
 import { measuredRun } from '../corrections.js';
-import type { JobReason } from '../reasons/types.js';
+import { bases, type JobReason } from '../reasons/types.js';
 import { hasEnded, type JobState, mayBecome, type Need } from '../types.js';
 import { turnOf } from '../waiting-list.js';
 import { JobReader, Transactions } from './job-reader.js';
@@ -209,7 +208,7 @@ export class JobStore extends JobReader {
     id: string,
     attempt: Attempt,
     atMs: number,
-    /** What a device loses beside what the program itself counts. */
+    /** Bytes the device loses beside those that the program counts. */
     besideBytes = 0,
   ): StoredJob {
     return this.sql.change(() => {
@@ -318,7 +317,7 @@ export class JobStore extends JobReader {
     });
   }
 
-  /** Where the time of the queue stands, for the next owner. */
+  /** Keeps the queue's clock for the next owner. */
   keepClock(mark: ClockMark): void {
     this.sql.change(() =>
       this.sql.run('INSERT OR REPLACE INTO clock VALUES (1, ?)', JSON.stringify(mark)),

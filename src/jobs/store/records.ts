@@ -6,15 +6,15 @@ import type { DegradedSettings } from '../degraded.js';
 import type { DegradedReason, JobReason, NeedReason, RefusalReason } from '../reasons/types.js';
 import { hasEnded, type Job, type JobState, type Need, type Reservation } from '../types.js';
 
-/** What a job needs to run beside its command. */
+/** Details that a job needs to run, beside its command. */
 export interface JobDetails {
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** What was changed in it by `submit`, and in the server's by `serve`. */
+  /** Changes of it by `submit`, and of the server's environment by `serve`. */
   readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   /** Model and settings, where they were told. */
   readonly workload?: Readonly<Record<string, unknown>> | undefined;
-  /** What a plan set, where the job would not have fitted. */
+  /** Settings of a plan, if the job would not have fitted. */
   readonly settings?: DegradedSettings | undefined;
   /** Why it did; kept apart from the reason of a state, which the next state replaces. */
   readonly degradedReason?: DegradedReason | undefined;
@@ -45,7 +45,7 @@ export interface ElasticDetails {
 /** What the figure of a job's need rests on. */
 export interface NeedEvidence {
   readonly reason: NeedReason;
-  /** What was estimated before measured runs corrected it. */
+  /** The estimate before measured runs corrected it. */
   readonly estimatedBytes: Known<number>;
   readonly runs: number;
 }
@@ -80,7 +80,7 @@ export interface NewJob {
   readonly submission?: string | undefined;
 }
 
-/** What the estimate of a job found. */
+/** The result of a job's estimate. */
 export type EstimatedJob = Pick<NewJob, 'need' | 'alone' | 'deadlineMs' | 'refused'> & {
   readonly evidence: NeedEvidence;
   /** Of an elastic job: with so much it may start. */
@@ -160,7 +160,7 @@ export function unknownJob(id: string): Failure {
   });
 }
 
-/** What was asked of a job does not go with the state it is in. */
+/** Refuses a change that the job's state does not allow. */
 export function badChange({ id, state }: Job, wanted: string): Failure {
   return new Failure({
     kind: 'input',

@@ -1,10 +1,9 @@
 import { isText, isTexts } from '../../run/store/run-plan.js';
 import type { Attempt } from '../../run/types.js';
-import { type Basis, bases } from '../basis.js';
 import type { MeasuredRun } from '../corrections.js';
 import { leastBytesOf } from '../elastic.js';
 import { isReason } from '../reasons/is-reason.js';
-import type { JobReason } from '../reasons/types.js';
+import { type Basis, bases, type JobReason } from '../reasons/types.js';
 import {
   type JobState,
   jobStates,
@@ -25,7 +24,7 @@ import {
 /** A row as SQLite gives it. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What a row holds is not what was written: the file is damaged. */
+/** A row differs from what was written: the file is damaged. */
 export class BadRow extends Error {}
 
 /** A job whose row is damaged is shown as one that failed: it must not hide the others. */
@@ -176,7 +175,7 @@ function text(row: Row, column: string): string {
   return value;
 }
 
-/** What a column holds as JSON, once it is known to be what it is taken for. */
+/** Returns a column's JSON after a check of its type. */
 export function checked<T>(row: Row, column: string, is: (value: unknown) => value is T): T {
   let value: unknown;
   try {

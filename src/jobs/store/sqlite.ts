@@ -207,7 +207,7 @@ function realPath(file: string): string {
   }
 }
 
-/** What the first bytes of a file say of it, before anything is opened that could change it. */
+/** The verdict from a file's first bytes, before anything is opened that could change it. */
 type HeaderVerdict =
   | { readonly kind: 'fresh' | 'foreign' }
   | { readonly kind: 'ours'; readonly version: number };

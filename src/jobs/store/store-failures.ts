@@ -64,7 +64,7 @@ export function storeFailure(code: Code, path: string, cause?: unknown): Failure
   return new Failure({ kind, code, fact: `The store ${path} ${fact}${why}`, next, cause });
 }
 
-/** Where an error of SQLite comes without its number, it has the words that go with it. */
+/** Messages of SQLite, for errors that come without a number. */
 const messages: readonly (readonly [RegExp, number])[] = [
   [/malformed/, 11],
   [/not a database/, 26],

@@ -17,7 +17,7 @@ const job: NewJob = {
   details: { cwd: '/tmp', env: { A: 'b' } },
 };
 
-/** What a column may hold after damage, and may not. */
+/** Values that a damaged column may hold. */
 const values: Readonly<Record<string, readonly (string | number | null)[]>> = {
   state: ['waiting', 'running', 'gone', ''],
   reason: ['null', 'no JSON', '{"code":"expired"}', '{"code":"?"}', '[]'],

@@ -4,8 +4,8 @@ import { limits } from '../limits.js';
 export type ConfigValues = Readonly<Record<string, unknown>>;
 
 /**
- * What a family takes where its config is silent, and by which other names a field may go. The
- * names in `defaults` are those of transformers.
+ * The defaults of a family for absent fields of its config, and the fields' other names. The names
+ * in `defaults` are those of transformers.
  */
 export interface FieldTable {
   readonly defaults: ConfigValues;

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failureOf, outcomeOf } from '../files-for-tests.js';
+import { families, type KnownModel } from '../model.js';
 import { elementsOf } from '../parameter-list.js';
-import { families, type KnownModel } from '../types.js';
 import { describeConfig } from './describe-config.js';
 
 interface RecordedCase {
@@ -16,7 +16,7 @@ interface RecordedCase {
   readonly digest: string;
 }
 
-/** What transformers builds; made by python/tools/record_parameter_shapes.py. */
+/** Small models as transformers builds them; made by python/tools/record_parameter_shapes.py. */
 const recorded: { readonly cases: readonly RecordedCase[] } = JSON.parse(
   readFileSync(new URL('../../../test/fixtures/parameter-shapes.json', import.meta.url), 'utf8'),
 );

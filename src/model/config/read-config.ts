@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ByteSource } from '../files/byte-reader.js';
 import { kindOfPath, withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
-import type { ModelDescription } from '../types.js';
+import type { ModelDescription } from '../model.js';
 import { badConfig, type ConfigValues, parseConfig } from './config-fields.js';
 import { describeConfig } from './describe-config.js';
 

@@ -1,10 +1,17 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, plainFeedForward, tokenInput } from './plain-parts.js';
+import {
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  plainFeedForward,
+  tokenInput,
+} from './family.js';
 
-/** What a class of the BERT kind puts on top, beside its kind of head. */
+/** Parts that a BERT class adds on top, beside its kind of head. */
 interface ClassParts {
   readonly head: Head;
   readonly pooler: boolean;

@@ -1,9 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses, quotient } from './decoder-heads.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { oneStack } from './plain-parts.js';
+import {
+  addDecoderHead,
+  decoderClasses,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  quotient,
+} from './family.js';
 
 /** Falcon grew out of Bloom: the same frame and names, with other attention and norms. */
 interface Shape {

@@ -1,8 +1,16 @@
 import type { ConfigFields, FieldTable } from '../config/config-fields.js';
+import type { Head, LayerGroup, Stack } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head, LayerGroup, Stack } from '../types.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, patchesOf, plainFeedForward, tokenInput } from './plain-parts.js';
+import {
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  patchesOf,
+  plainFeedForward,
+  tokenInput,
+} from './family.js';
 
 const textTable: FieldTable = {
   defaults: {

@@ -1,8 +1,13 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { oneStack, plainFeedForward } from './plain-parts.js';
+import {
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  plainFeedForward,
+} from './family.js';
 
 /** Edge of the depthwise convolution in every layer. */
 const kernel = 7;

@@ -1,10 +1,18 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
+import type { Attention, FeedForward, Head } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Attention, FeedForward, Head } from '../types.js';
-import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { type Experts, expertsOf } from './experts.js';
-import { type FamilyParts, type FamilyRules, groupLayers, noDropout } from './family.js';
-import { addGatedFeedForward, oneStack, tokenInput } from './plain-parts.js';
+import {
+  addDecoderHead,
+  addGatedFeedForward,
+  decoderClasses,
+  type FamilyParts,
+  type FamilyRules,
+  groupLayers,
+  noDropout,
+  oneStack,
+  tokenInput,
+} from './family.js';
 
 const defaults: ConfigValues = {
   vocab_size: 102400,

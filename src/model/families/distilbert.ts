@@ -1,8 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, oneStack, plainFeedForward, tokenInput } from './plain-parts.js';
+import {
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  plainFeedForward,
+  tokenInput,
+} from './family.js';
 
 const classes: ReadonlyMap<string, Head> = new Map([
   ['DistilBertForMaskedLM', 'masked-lm'],

@@ -1,7 +1,7 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { FeedForward } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { FeedForward } from '../types.js';
-import { addGatedFeedForward } from './plain-parts.js';
+import { addGatedFeedForward } from './family.js';
 
 /** Layers whose feed-forward is a choice among experts. */
 export interface Experts {

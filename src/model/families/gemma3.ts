@@ -1,11 +1,10 @@
 import type { ConfigFields, FieldTable } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
 import { addClipLayers, imageStack } from './clip.js';
-import type { FamilyParts, FamilyRules } from './family.js';
+import { type FamilyParts, type FamilyRules, patchesOf } from './family.js';
 import { gemma3Text, gemma3TextTable } from './llama-families.js';
 import { addLlamaParameters, llamaStack } from './llama-like.js';
-import { patchesOf } from './plain-parts.js';
 
 const visionTable: FieldTable = {
   defaults: {

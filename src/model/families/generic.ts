@@ -1,12 +1,12 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
-import type { Head } from '../types.js';
+import type { Head } from '../model.js';
 import { bertFamilies } from './bert.js';
 import { expertsOf } from './experts.js';
 import type { FamilyParts, FamilyRules } from './family.js';
 import { describeLlamaLike, type LlamaQuirks } from './llama-like.js';
 import { describePhi } from './phi.js';
 
-/** What the same thing is called in the configs of different families. */
+/** Other names of a field in the configs of different families. */
 const aliases: Readonly<Record<string, readonly string[]>> = {
   vocab_size: ['n_vocab', 'embed_vocab_size'],
   hidden_size: ['n_embd', 'd_model', 'dim', 'model_dim', 'emb_dim'],
@@ -94,7 +94,7 @@ export interface GenericRules {
   readonly rules: FamilyRules;
   /** The class as the config names it. */
   readonly className: string;
-  /** What was taken for it, for a person. */
+  /** The assumed model, in words. */
   readonly takenFor: string;
 }
 
@@ -264,7 +264,7 @@ const unusualFamilies: ReadonlyMap<unknown, string> = new Map([
 
 const attentionLayers = /^(?:full|sliding|chunked|local|global)(?:_attention)?$/;
 
-/** What keeps a config from being read as a usual decoder or encoder; undefined where nothing does. */
+/** Returns the field that keeps a config from being read as a usual decoder or encoder, if there is one. */
 function unusualField(config: ConfigValues): string | undefined {
   const family = unusualFamilies.get(config.model_type);
   if (family !== undefined) return family;

@@ -1,8 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses } from './decoder-heads.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, oneStack, tokenInput } from './plain-parts.js';
+import type { Head } from '../model.js';
+import {
+  addDecoderHead,
+  decoderClasses,
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  tokenInput,
+} from './family.js';
 
 function describe(fields: ConfigFields, head: Head): FamilyParts {
   const hidden = fields.size('hidden_size');

@@ -1,9 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { addDecoderHead } from './decoder-heads.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, oneStack, plainFeedForward } from './plain-parts.js';
+import {
+  addDecoderHead,
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  plainFeedForward,
+} from './family.js';
 
 /** GPT-2 keeps its matrices the other way round: rows are inputs. */
 function addTransposed(scope: ParameterList, name: string, input: number, output: number): void {

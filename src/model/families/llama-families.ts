@@ -1,8 +1,7 @@
 import type { ConfigValues, FieldTable } from '../config/config-fields.js';
-import type { Family } from '../types.js';
-import { decoderClasses } from './decoder-heads.js';
+import type { Family } from '../model.js';
 import { mixtralExperts, qwen2Experts, qwen3Experts } from './experts.js';
-import type { FamilyRules } from './family.js';
+import { decoderClasses, type FamilyRules } from './family.js';
 import { describeLlamaLike, type LlamaQuirks } from './llama-like.js';
 
 const llama: LlamaQuirks = {

@@ -1,15 +1,21 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Attention, FeedForward, Head, Stack } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Attention, FeedForward, Head, Stack } from '../types.js';
-import { addDecoderHead, quotient } from './decoder-heads.js';
 import type { Experts } from './experts.js';
-import { type FamilyParts, groupLayers, noDropout } from './family.js';
-import { addGatedFeedForward, tokenInput } from './plain-parts.js';
+import {
+  addDecoderHead,
+  addGatedFeedForward,
+  type FamilyParts,
+  groupLayers,
+  noDropout,
+  quotient,
+  tokenInput,
+} from './family.js';
 
 /** Whether there are biases: always, never, or as a field of the config says. */
 export type BiasRule = boolean | 'attention_bias' | 'qkv_bias' | 'mlp_bias';
 
-/** Where the families that descend from Llama differ. */
+/** Differences between the families that descend from Llama. */
 export interface LlamaQuirks {
   readonly qkvBias: BiasRule;
   readonly outputBias: BiasRule;

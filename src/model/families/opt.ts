@@ -1,9 +1,18 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head } from '../model.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses } from './decoder-heads.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { equalHeads, oneStack, plainFeedForward, tokenInput } from './plain-parts.js';
+import {
+  addDecoderHead,
+  decoderClasses,
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  plainFeedForward,
+  tokenInput,
+} from './family.js';
 
 /** Rows that OPT's position table has before position 0. */
 const positionOffset = 2;

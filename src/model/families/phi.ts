@@ -1,8 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Head } from '../types.js';
-import { addDecoderHead, decoderClasses, quotient } from './decoder-heads.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { oneStack, tokenInput } from './plain-parts.js';
+import type { Head } from '../model.js';
+import {
+  addDecoderHead,
+  decoderClasses,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  quotient,
+  tokenInput,
+} from './family.js';
 
 /** A decoder with two plain matrices in each feed-forward part, which reads what attention reads. */
 export function describePhi(

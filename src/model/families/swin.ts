@@ -1,9 +1,14 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head, LayerGroup } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head, LayerGroup } from '../types.js';
-import { quotient } from './decoder-heads.js';
-import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { oneStack, patchesOf } from './plain-parts.js';
+import {
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  oneStack,
+  patchesOf,
+  quotient,
+} from './family.js';
 
 interface Stage {
   readonly depth: number;

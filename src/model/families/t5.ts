@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Attention, FeedForward, Head, Stack } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Attention, FeedForward, Head, Stack } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 
 /** A config may say it outright, or in the name of its activation. */

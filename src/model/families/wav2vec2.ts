@@ -1,9 +1,16 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import { limits } from '../limits.js';
+import type { Head } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head } from '../types.js';
-import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { addSpeechClassifier, equalHeads, plainFeedForward } from './plain-parts.js';
+import {
+  addSpeechClassifier,
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  noDropout,
+  plainFeedForward,
+} from './family.js';
 
 interface Convolution {
   readonly channels: number;

@@ -1,8 +1,14 @@
 import type { ConfigFields } from '../config/config-fields.js';
+import type { Head, Stack } from '../model.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Head, Stack } from '../types.js';
-import { equalLayers, type FamilyParts, type FamilyRules } from './family.js';
-import { addSpeechClassifier, equalHeads, plainFeedForward } from './plain-parts.js';
+import {
+  addSpeechClassifier,
+  equalHeads,
+  equalLayers,
+  type FamilyParts,
+  type FamilyRules,
+  plainFeedForward,
+} from './family.js';
 
 type Side = 'encoder' | 'decoder';
 

@@ -18,7 +18,7 @@ export class ByteReader {
   readonly #chunk: Uint8Array;
   #filled = 0;
   #at = 0;
-  /** Where in the source the chunk begins. */
+  /** Start of the chunk in the source. */
   #base: number;
 
   /** `end` is where reading must stop; `fail` makes the error when there is no more before it. */

@@ -40,7 +40,7 @@ function sourceOf(descriptor: number, path: string): ByteSource {
   };
 }
 
-/** What lies at a path. A `Failure` (`no-file`) where nothing does, or it may not be seen. */
+/** Returns the kind of a path. Throws a `Failure` (`no-file`) if it does not exist or cannot be seen. */
 export function kindOfPath(path: string): 'file' | 'folder' | 'other' {
   try {
     const stats = statSync(path);

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failureOf, gguf, ggufFile, memorySource, outcomeOf } from '../files-for-tests.js';
 import { limits } from '../limits.js';
-import type { Weights } from '../types.js';
+import type { Weights } from '../model.js';
 import { WeightTally } from '../weight-tally.js';
 import { badGguf, type GgufHeader, readGgufHeader } from './gguf-header.js';
 

@@ -10,7 +10,7 @@ export const ggufMagic = 'GGUF';
 /** A version written by a machine of the other byte order, as it reads here. */
 const otherByteOrder = 0x1000000;
 
-/** What stands in front of the tensors of a GGUF file. */
+/** The part of a GGUF file before its tensors. */
 export interface GgufHeader {
   readonly keys: ReadonlyMap<string, GgufValue>;
   /** The shape of the token embedding, outermost first, where the file has it. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { failureOf, type GgufPart, type GgufParts, gguf, ggufFile } from '../files-for-tests.js';
-import type { KnownModel, Model } from '../types.js';
+import type { KnownModel, Model } from '../model.js';
 import { readGguf } from './read-gguf.js';
 
 const llamaKeys: Readonly<Record<string, GgufPart>> = {

@@ -4,7 +4,7 @@ import type { ConfigValues } from '../config/config-fields.js';
 import { describeConfig } from '../config/describe-config.js';
 import { withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
-import type { Model, ModelDescription, Weights } from '../types.js';
+import type { Model, ModelDescription, Weights } from '../model.js';
 import { WeightTally } from '../weight-tally.js';
 import { badGguf, type GgufHeader, type GgufValue, readGgufHeader } from './gguf-header.js';
 

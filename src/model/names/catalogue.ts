@@ -92,7 +92,7 @@ function bad(why: string): Failure {
   });
 }
 
-/** What tells variants of one model apart, and changes nothing about its sizes. */
+/** Words that name variants of one model with the same sizes. */
 const variantWords = new Set(['instruct', 'chat', 'it', 'base', 'hf', 'pt', 'sft', 'dpo']);
 
 /**

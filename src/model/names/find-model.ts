@@ -10,7 +10,7 @@ import { limits } from '../limits.js';
 import { Catalogue, type CatalogueModel, nameKey, parseCatalogue } from './catalogue.js';
 import { parametersInName } from './usual-decoder.js';
 
-/** What a name stands for, and how it was found. */
+/** The model of a name, and the way it was found. */
 export interface NamedModel {
   readonly source:
     | { readonly kind: 'path'; readonly path: string }
@@ -99,7 +99,7 @@ function unknownModel(name: string, otherModels: string | undefined): Failure {
 const visionFamilies =
   /^(?:alexnet|convnext_(?:tiny|small|base|large)|densenet(?:121|161|169|201)|efficientnet_(?:b[0-7]|v2_[sml])|googlenet|inception_v3|maxvit_t|mnasnet[01]_[0357]+|mobilenet_(?:v2|v3_(?:large|small))|regnet_[xy]_\d+(?:_\d)?[mg]f|resnet(?:18|34|50|101|152)|resnext(?:50_32x4d|101_(?:32x8d|64x4d))|shufflenet_v2_x[012]_[05]|squeezenet1_[01]|swin_(?:v2_)?[tsb]|vgg(?:11|13|16|19)(?:_bn)?|vit_(?:[bl]_(?:16|32)|h_14)|wide_resnet(?:50|101)_2)$/;
 
-/** What torchvision calls a name that people write as `ResNet-50`. */
+/** Returns torchvision's name of a model that people write as `ResNet-50`. */
 function visionName(name: string): string | undefined {
   const spellings = ['', '_'].map((dash) => name.toLowerCase().replaceAll(/[-\s]/g, dash));
   return spellings.find((one) => visionFamilies.test(one));
@@ -111,7 +111,7 @@ const usualEndpoint = 'https://huggingface.co';
 /** Organization and name, each as the hub allows them; nothing that could lead elsewhere. */
 const hubName = /^(?:[\w][\w.-]{0,95}\/)?[\w][\w.-]{0,95}$/;
 
-/** Who asks the hub, and where it is. */
+/** Asks the hub at its address. */
 interface HubAccess {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal | undefined;
@@ -228,7 +228,7 @@ function hubFailure(name: string, why: string, next: string, cause?: unknown): F
   });
 }
 
-/** Where a config of that name is kept: from the catalogue, or from the hub. */
+/** The folder for a config of that name, from the catalogue or from the hub. */
 function keptFolder(home: string, from: 'catalogue' | 'hub', name: string): string {
   return join(home, 'models', from, name.replaceAll('/', '--'));
 }

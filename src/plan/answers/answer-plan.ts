@@ -1,7 +1,7 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
-import type { Estimate, Workload } from '../../estimate/types.js';
+import type { Estimate, QuantizationPreset, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { checkArguments, object, texts, whole } from '../../units/arguments.js';
 import { configurationsToTry } from '../fit/configurations.js';
@@ -16,7 +16,13 @@ import type {
   PlanFacts,
   PlanOption,
 } from '../fit/types.js';
-import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import {
+  bitsAndBytesArguments,
+  type ComputeDtype,
+  type FromPretrainedArguments,
+  type QuantizationMemory,
+} from '../quantization/bits-and-bytes.js';
+import { choosePreset } from '../quantization/choose.js';
 import { chooseSharding, neededGpus } from '../sharding/choose-sharding.js';
 import {
   configurationOf,
@@ -28,8 +34,13 @@ import {
 import { shardingSnippet } from '../snippets/sharding.js';
 import { findSource } from './find-source.js';
 import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
-import { loadingOf } from './plan-loading.js';
-import { type PlanBudget, type PreparedPlan, planRequest, sourceFor } from './plan-request.js';
+import {
+  type PlanBudget,
+  type PlanRequest,
+  type PreparedPlan,
+  planRequest,
+  sourceFor,
+} from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
@@ -48,8 +59,8 @@ export interface PlanDocument extends SharedPlan {
 }
 
 /**
- * What `plimsoll plan --json` answers. A request that cannot be answered is a `Failure` that names
- * the field; one that nothing fits is an answer with `fits` false.
+ * Answers `plimsoll plan --json`. A request that cannot be answered is a `Failure` that names the
+ * field; if nothing fits, the answer has `fits` false.
  *
  * @example
  * const plan = await answerPlan({ model: '/models/gpt2', memoryBytes: 24 * 2 ** 30 }, machine);
@@ -67,7 +78,7 @@ export async function answerPlan(
   });
 }
 
-/** What a job that must fit has: a device, and what its program can be told. */
+/** The room of a job that must fit: a device, and the settings its program accepts. */
 export interface PlanWithin {
   /** Of each device, all that the job may take, its context included. */
   readonly capacityBytes: number;
@@ -148,8 +159,8 @@ export async function makeSharedPlan(
 }
 
 /**
- * Where GPUs were named the traces decide: what they show is the plan, and arithmetic is asked only for
- * what they do not cover, which gives up more.
+ * Plans for the named GPUs. Traces decide; arithmetic is used only for larger concessions, which
+ * the traces do not cover.
  */
 async function planOfSeveral(prepared: PreparedPlan, machine: AnswerMachine): Promise<SharedPlan> {
   const { wishes, facts } = prepared.request;
@@ -230,7 +241,7 @@ interface PlanSharding extends Sharding {
   readonly gpus: number;
   /** Whether the number of GPUs is an answer, and not what was asked for. */
   readonly needed: boolean;
-  /** What changes of what was asked for; absent where nothing does. */
+  /** Changes of the request; absent if there are none. */
   readonly changes?: string;
   readonly snippet?: string;
 }
@@ -281,7 +292,7 @@ function written(gpus: number, needed: boolean, { chosen, tried }: TracedShardin
   };
 }
 
-/** What `sharedTraining` has traced, so that arithmetic has nothing to say about it. */
+/** Tells configurations that `sharedTraining` has traced, so that arithmetic skips them. */
 function isShownBySharing(prepared: PreparedPlan): (configuration: Configuration) => boolean {
   const { precision, optimizer } = askedOf(prepared, 1).workload;
   return (one) =>
@@ -319,7 +330,7 @@ function judgeOf({ source, gpu }: PreparedPlan, machine: AnswerMachine) {
   return (workload: Workload) => estimate({ source, workload, gpu, method: 'trace' }, machine);
 }
 
-/** What a person fixed stays. */
+/** Returns the checkpointing to try; a fixed one stays. */
 function checkpointingOf(
   wish: boolean | undefined,
   can: boolean,
@@ -328,7 +339,7 @@ function checkpointingOf(
   return can ? 'if-needed' : 'never';
 }
 
-/** What a person fixed otherwise is no question of sharing. */
+/** Tells requests that are traced; settings the user fixed otherwise are not about sharing. */
 function isTraced({ source, method, maxBatch, request }: PreparedPlan): boolean {
   const { mode, loraRank, quantization, zero, offload, mayChange } = request.wishes;
   const open = [loraRank, quantization, zero, offload, mayChange].every((one) => one === undefined);
@@ -336,8 +347,8 @@ function isTraced({ source, method, maxBatch, request }: PreparedPlan): boolean 
 }
 
 /**
- * What becomes of a batch that GPUs cannot share out evenly, in words: each takes as many samples as the
- * others. Undefined where they can.
+ * Describes a batch that GPUs cannot share evenly: each GPU takes as many samples as the others.
+ * Undefined if they can.
  *
  * @example
  * unevenBatch(20, 8); // '... a step takes 24 samples, 3 on each GPU. With 10 GPUs it stays 20.'
@@ -438,4 +449,55 @@ export function planOfSharding(
     option === taken || option.peak === undefined ? [] : [shown(option, option.peak)],
   );
   return { ...answer, estimate: estimated, alternatives: others.toSorted(byWorth), notes: [] };
+}
+
+/** How transformers is told to load the model as planned. */
+export interface PlanLoading {
+  readonly preset: QuantizationPreset;
+  readonly memory: QuantizationMemory;
+  readonly computeDtype: ComputeDtype;
+  readonly arguments: FromPretrainedArguments;
+}
+
+/** Absent where the weights are neither quantized nor to be kept for later. */
+export function loadingOf(
+  plan: Plan,
+  request: PlanRequest,
+  host: { readonly hostBytes: number },
+  save = false,
+): PlanLoading | undefined {
+  const { quantization } = plan.settings;
+  if (!plan.fits || (quantization === 'none' && !save)) return undefined;
+  const preset = quantization === 'none' ? 'fp16' : quantization;
+  const computeDtype = request.facts.bfloat16 ? 'bfloat16' : 'float16';
+  const memory = memoryOf(preset, plan, request, host.hostBytes);
+  return {
+    preset,
+    memory,
+    computeDtype,
+    arguments: bitsAndBytesArguments(preset, memory, computeDtype),
+  };
+}
+
+/** Memory for the weights, beside all other needs of the job. */
+function memoryOf(
+  preset: QuantizationPreset,
+  { estimate: planned, hostBytes, settings }: Plan,
+  { facts, wishes, budget }: PlanRequest,
+  hostTotalBytes: number,
+): QuantizationMemory {
+  const weights = planned.breakdown.find(({ part }) => part === 'weights')?.bytes ?? 0;
+  const choice =
+    facts.parameters === undefined
+      ? undefined
+      : choosePreset({
+          parameters: facts.parameters,
+          freeBytes: budget.memoryBytes,
+          hostFreeBytes: Math.max(hostTotalBytes, hostBytes),
+          forTraining: wishes.mode === 'train',
+          workingBytes: Math.max(0, planned.peak.deviceBytes - weights),
+        });
+  const onOneGpu = { gpuBytes: [budget.allocatorMemoryBytes], hostBytes };
+  const { gpuBytes } = choice?.preset === preset ? choice.memory : onOneGpu;
+  return { gpuBytes: Array.from({ length: settings.gpus }, () => gpuBytes[0] ?? 0), hostBytes };
 }

@@ -1,8 +1,8 @@
 import { usualModel } from '../../estimate/estimate.js';
 import { inThisThread } from '../../estimate/estimate-work.js';
 import type { ModelSource } from '../../estimate/model-source.js';
+import type { Model } from '../../model/model.js';
 import { findModel } from '../../model/names/find-model.js';
-import type { Model } from '../../model/types.js';
 import type { AnswerMachine } from './machine.js';
 import type { NamedSource } from './source-of.js';
 
@@ -16,7 +16,7 @@ export async function findSource(
   return findModel(named.name, { ...machine, catalogueOnly: named.catalogueOnly, otherModels });
 }
 
-/** What was read of the model; undefined where nothing but a run tells. */
+/** Returns the model as read; undefined if only a run can tell. */
 export async function readModelOf(
   source: ModelSource,
   { work = inThisThread, signal }: AnswerMachine,

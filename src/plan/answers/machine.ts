@@ -4,7 +4,7 @@ import type { EstimateMachine } from '../../estimate/estimate.js';
 import { checkArguments, madeBy } from '../../units/arguments.js';
 import type { RequestWording } from './wording.js';
 
-/** What an answer may touch of the machine it is made on. */
+/** The parts of the machine that an answer may use. */
 export interface AnswerMachine extends EstimateMachine {
   /** Whether the config.json of a model may be downloaded by its name; never unless asked for. */
   readonly hub?: boolean | undefined;
@@ -12,7 +12,7 @@ export interface AnswerMachine extends EstimateMachine {
   readonly gpusHere: () => Promise<readonly FoundGpu[]>;
   /** Cards that the configuration describes. */
   readonly gpus?: readonly GpuEntry[] | undefined;
-  /** What the host has, for weights that wait there. */
+  /** Host memory, for offloaded weights. */
   readonly hostBytes: number;
   /** How errors and notes name what was asked for; who asks decides, so nothing is assumed. */
   readonly wording: RequestWording;

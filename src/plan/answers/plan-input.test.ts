@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
+import type { Stack } from '../../model/model.js';
 import { readModel } from '../../model/read-model.js';
-import type { Stack } from '../../model/types.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 
 const path = { kind: 'path', path: 'config.json' } as const;

@@ -1,7 +1,7 @@
 import { computesInBfloat16, type Gpu } from '../../estimate/cards/gpu-table.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Precision, Workload } from '../../estimate/types.js';
-import type { Model, Stack } from '../../model/types.js';
+import type { Model, Stack } from '../../model/model.js';
 import { isKnown } from '../../units/known.js';
 import type { RequestWording } from './wording.js';
 
@@ -20,9 +20,9 @@ const trainedSequence = 2048;
 const usualSequence = 1024;
 /** Ten seconds of sound at 16 kHz. */
 const usualWave = 160_000;
-/** What classifiers of images are mostly trained with. */
+/** The usual edge of images for classifiers. */
 const usualImage = 224;
-/** What a sample is worth where nothing tells: only the order of settings hangs on it. */
+/** The assumed length of a sample; it only affects the order of settings. */
 const usualTokens = 512;
 /** The edge of a patch, where a model has none: it makes an image as much work as some tokens. */
 const usualPatch = 16;
@@ -30,7 +30,7 @@ const usualPatch = 16;
 const waveOfToken = 320;
 
 /**
- * What was given, and as most people have it what the model needs beside that.
+ * Completes the given input with the usual values of the fields that the model needs.
  *
  * @example
  * filledInput({ kind: 'torchvision', name: 'resnet50' }, [], {}); // { image: 224 }

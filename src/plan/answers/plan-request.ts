@@ -3,7 +3,7 @@ import type { EstimateMethod } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import type { Model, Stack } from '../../model/types.js';
+import type { Model, Stack } from '../../model/model.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
@@ -18,7 +18,7 @@ import {
 } from './plan-input.js';
 import { argsExample, type RequestWording } from './wording.js';
 
-/** What `plan` takes beside what describes the workload. */
+/** Limits of `plan` beside the description of the workload. */
 export interface PlanLimits {
   /** Of the device, the CUDA context included. */
   readonly memory?: number | undefined;
@@ -35,10 +35,10 @@ export interface PlanLimits {
 type BudgetLimits = Pick<PlanLimits, 'memory' | 'allocatorMemory' | 'gpuNamed'>;
 
 export interface PlanBudget {
-  /** What the device offers, the CUDA context included. */
+  /** Memory of the device, the CUDA context included. */
   readonly memoryBytes: number;
   readonly contextBytes: number;
-  /** What is left of it for PyTorch's allocator. */
+  /** The part of it left for PyTorch's allocator. */
   readonly allocatorMemoryBytes: number;
 }
 
@@ -58,7 +58,7 @@ export interface PreparedPlan {
   readonly method: EstimateMethod;
   readonly maxBatch: boolean;
   readonly request: PlanRequest;
-  /** What was assumed, and why it is this card. */
+  /** Assumptions, and the reason for the choice of the card. */
   readonly notes: readonly string[];
 }
 

@@ -9,7 +9,7 @@ import {
 import { Failure } from '../../failure.js';
 import type { RequestField, RequestWording } from './wording.js';
 
-/** What of a request says how a job is spread over GPUs; `gpus` and `offload` a plan takes as well. */
+/** Fields of a request that spread a job over GPUs; a plan takes `gpus` and `offload` as well. */
 export const parallelFields = [
   'parallel',
   'tp',

@@ -21,7 +21,7 @@ export function inCatalogue(model: string): string {
   return !isOther && isModelName(model) ? `${cataloguePrefix}${model}` : model;
 }
 
-/** What of a request names the model. */
+/** Fields of a request that name the model. */
 export interface NamedModel {
   readonly model?: string | undefined;
   readonly script?: string | undefined;
@@ -97,7 +97,7 @@ export function isModelName(text: string): boolean {
   return /^(?:\w[\w.-]*\/)?\w[\w.: +-]*$/.test(text);
 }
 
-/** Who asks and who answers may stand in different folders. */
+/** Makes a path absolute, because client and server may stand in different folders. */
 function absolute(path: string, field: RequestField, name: RequestWording['name']): string {
   if (isAbsolute(path)) return path;
   throw badUsage(

@@ -9,7 +9,7 @@ export type RequestField = keyof PlanAnswerRequest;
 export interface RequestWording extends Wording<RequestField> {
   /** How else a model can be given than by its name or its path: `give --parameters`. */
   readonly otherModels?: string | undefined;
-  /** What to write where a program is meant, and no model: `plimsoll estimate -- python train.py`. */
+  /** The way to name a program rather than a model: `plimsoll estimate -- python train.py`. */
   readonly program?: string | undefined;
 }
 

@@ -47,9 +47,9 @@ export interface WorkloadRequest {
   readonly kvPrecision?: string | undefined;
 }
 
-/** What `plimsoll plan` takes beside that; what is left out is open. */
+/** Fields of `plimsoll plan` beside those; absent ones are open. */
 export interface PlanAnswerRequest extends WorkloadRequest {
-  /** What the device offers, the CUDA context included; without it the card decides. */
+  /** Memory of the device, the CUDA context included; the card decides if absent. */
   readonly memoryBytes?: number | undefined;
   /** In its place: what PyTorch's allocator alone may hold. */
   readonly allocatorMemoryBytes?: number | undefined;
@@ -61,7 +61,7 @@ export interface PlanAnswerRequest extends WorkloadRequest {
 /** The value of each field that was left out, by the names of a request; what is open is absent. */
 export type Assumptions = Partial<WorkloadRequest>;
 
-/** What can be named in a request. */
+/** Names that a request may use. */
 export interface KnownNames {
   readonly models: readonly string[];
   readonly gpus: readonly { readonly name: string; readonly capacityBytes: number }[];

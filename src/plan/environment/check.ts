@@ -17,8 +17,8 @@ import type { EnvironmentContext, EnvironmentFinding } from './types.js';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What in an environment is not as the mode wants it: what must change first, then what could be
- * better. Values in the findings are text from outside: clean them before they go to a terminal.
+ * Compares an environment with the mode: required changes first, then improvements. Values in the
+ * findings are foreign text: clean them before they go to a terminal.
  *
  * @example
  * checkEnvironment(
@@ -125,7 +125,7 @@ function oldNameFindings(environment: Environment): EnvironmentFinding[] {
 /** The names that the allocator goes by, the one that every version knows first. */
 const names = ['PYTORCH_CUDA_ALLOC_CONF', 'PYTORCH_ALLOC_CONF', 'PYTORCH_HIP_ALLOC_CONF'] as const;
 
-/** What is wrong with how the allocator is configured. */
+/** Finds errors in the allocator's configuration. */
 function checkAllocConf(
   environment: Readonly<Record<string, string | undefined>>,
   context: EnvironmentContext,

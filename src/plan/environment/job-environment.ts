@@ -2,7 +2,7 @@ import { checkEnvironment } from './check.js';
 import { environmentSettings } from './rules.js';
 import type { EnvironmentContext, EnvironmentFinding } from './types.js';
 
-/** What to do with the environment of a job: as production wants it, or as it is. */
+/** The treatment of a job's environment: as production wants it, or unchanged. */
 export const jobEnvironmentModes = ['production', 'keep'] as const;
 export type JobEnvironmentMode = (typeof jobEnvironmentModes)[number];
 
@@ -106,7 +106,7 @@ export function changesOf(of: {
   return environmentChanges.length === 0 ? {} : { environmentChanges };
 }
 
-/** What `changes` were, handed from one command to the next as text; undefined where it is not that. */
+/** Reads `changes` that another command passed as text; undefined if it is something else. */
 export function readChanges(text: string): readonly EnvironmentChange[] | undefined {
   const found = parsed(text);
   return Array.isArray(found) && found.length <= maxChanges && found.every(isChange)

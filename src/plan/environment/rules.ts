@@ -10,7 +10,7 @@ import {
   type MemoryBudget,
 } from './types.js';
 
-/** What a variable should be in one mode. */
+/** The advised value of a variable in one mode. */
 export interface Advice {
   readonly action: 'set' | 'unset' | 'consider';
   /** None for `unset`; a function where it depends on the machine, and undefined where it is moot. */
@@ -29,7 +29,7 @@ export interface EnvironmentRule {
   readonly severalGpus?: boolean;
   /** How its text is read: a switch (0, false, 1 ...), or a word in any case. */
   readonly reads: 'switch' | 'word' | 'allocator';
-  /** What holds when it is not set; then not setting it is as good as setting it to that. */
+  /** The effect of an unset variable; leaving it unset is then as good as setting it to that. */
   readonly otherwise?: string;
   /** Values that are for debugging only, besides the one that debug mode sets. */
   readonly debugValues?: readonly string[];
@@ -254,7 +254,7 @@ export const oldNames: readonly (readonly [old: string, now: string])[] = [
 ];
 
 /**
- * What `PYTORCH_CUDA_ALLOC_CONF` should say; undefined where PyTorch's own defaults are best. AMD
+ * Returns the advised `PYTORCH_CUDA_ALLOC_CONF`; undefined if PyTorch's own defaults are best. AMD
  * gets no expandable segments: they are new there, and jobs were seen to hang.
  */
 export function allocConfValue({ mode, vendor, budget }: EnvironmentContext): string | undefined {
@@ -330,7 +330,7 @@ export function debugSettings(): Readonly<Record<string, readonly string[] | nul
 }
 
 /**
- * What to set for a job, and why.
+ * Returns the settings for a job, with reasons.
  *
  * @example
  * environmentSettings({ mode: 'debug', vendor: 'nvidia', cores: 8, gpus: 1 })[0];

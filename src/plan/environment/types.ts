@@ -3,7 +3,7 @@ import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
 export const environmentModes = ['production', 'debug'] as const;
 export type EnvironmentMode = (typeof environmentModes)[number];
 
-/** What the settings are for. */
+/** The device and job that the settings are for. */
 export interface EnvironmentContext {
   readonly mode: EnvironmentMode;
   readonly vendor: GpuVendor;
@@ -18,7 +18,7 @@ export interface EnvironmentContext {
 export interface MemoryBudget {
   readonly memoryBytes: number;
   readonly capacityBytes: number;
-  /** What of it the CUDA context and loaded kernels take. */
+  /** The part of it for the CUDA context and loaded kernels. */
   readonly contextBytes: number;
 }
 
@@ -60,7 +60,7 @@ export interface EnvironmentFinding {
   readonly kind: FindingKind;
   /** `must`: do not start the job like this. */
   readonly severity: 'required' | 'advice';
-  /** What it is now; absent when it is not set. Text from outside. */
+  /** Its present value; absent if it is not set. Foreign text. */
   readonly value?: string;
   readonly reason: string;
   /** The shell command that fixes it. */

@@ -10,7 +10,7 @@ const moreSamples = 8;
 
 /** Asks for estimates, each only once. */
 export interface EstimateBook {
-  /** What one GPU needs. */
+  /** Returns the need of one GPU. */
   of(configuration: Configuration, batch: number): Promise<OnOneGpu>;
   /** The same; undefined where this configuration, unlike others, cannot be estimated. */
   attempt(configuration: Configuration, batch: number): Promise<OnOneGpu | undefined>;
@@ -39,7 +39,7 @@ export function openEstimateBook(
     return known;
   }
 
-  /** Where nothing could be estimated at all the person must know; later, it is one configuration less. */
+  /** Estimates a configuration. The first failure is an error; later ones only remove their configuration. */
   async function attempted(workload: Workload): Promise<Estimate | undefined> {
     const key = keyOf(workload);
     if (refused.has(key)) return undefined;

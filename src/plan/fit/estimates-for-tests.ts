@@ -5,7 +5,7 @@ import type { PlanFacts } from './types.js';
 export const parameters = 1000;
 const perSample = 100;
 const contextBytes = 50;
-/** What an estimate may miss. */
+/** Share that an estimate may miss. */
 const missedShare = 0.02;
 
 export const facts: PlanFacts = {

@@ -4,9 +4,9 @@ import type { Fit } from './types.js';
 type Figures = Pick<Estimate, 'peak' | 'interval'>;
 
 /**
- * What a device must have for the job to run, with all that the estimate may have missed. The least
- * capacity counts, as the allocator gives its cache back and tries again before it fails. A plan
- * takes only what this lets in, and so does the queue.
+ * Returns the memory with which the job surely runs, the estimate's error included. It uses the
+ * least capacity, since the allocator gives its cache back and tries again before it fails. Plans
+ * and the queue accept a device only by this figure.
  */
 export function sureBytes({ peak, interval }: Figures): number {
   return peak.leastCapacityBytes + Math.max(0, interval.highBytes - peak.reservedBytes);
@@ -35,9 +35,9 @@ export function surelyTooLarge({ peak, interval }: Figures, capacityBytes: numbe
 }
 
 /**
- * What to reserve for a job on a device of so many bytes: what it takes when it never has to give
- * its cache back, and no more than there is where it surely fits. Above `capacityBytes` only where
- * it does not surely fit; then it is what is needed for that.
+ * Returns the bytes to reserve for a job on a device: its need without ever giving its cache back,
+ * but no more than the device has if it surely fits. It is above `capacityBytes` only if the job
+ * does not surely fit; then it is the bytes needed for that.
  *
  * @example
  * const bytes = bytesToReserve(estimate, line);

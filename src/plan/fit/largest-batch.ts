@@ -3,7 +3,7 @@ import type { Configuration } from './types.js';
 
 /** The largest batch that is looked at: more samples than any step of any job takes. */
 const maxBatch = 2 ** 20;
-/** Where nothing is known of a job. */
+/** First guess if nothing is known of a job. */
 const firstGuess = 8;
 /** A job's peak is nearly a line over the batch, so a handful is mostly enough; this ends what is not. */
 const maxEstimates = 40;
@@ -70,7 +70,7 @@ function between(fits: number, fails: number, guess: number): number {
   return Math.max(nextStep(fits), Math.min(previousStep(fails), wanted));
 }
 
-/** Where the line through the two tries nearest to the budget meets it. */
+/** Returns where the line through the two tries nearest to the budget meets it. */
 function nextGuess(tried: readonly Tried[], budgetBytes: number): number {
   const distance = ({ bytes }: Tried) => Math.abs(bytes - budgetBytes);
   // The latest first: where a job's states hide its batch, all tries are equally near.

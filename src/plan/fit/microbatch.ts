@@ -54,7 +54,7 @@ async function withHope(
   return left;
 }
 
-/** Where the guide says that it fits; the whole batch where it says nothing. */
+/** Returns the largest size that fits by the guide; the whole batch if the guide has no answer. */
 async function roughIndex(
   sizes: readonly number[],
   configuration: Configuration,
@@ -76,7 +76,7 @@ function smaller(
   return one === undefined || other.batch < one.batch ? other : one;
 }
 
-/** Where the line from the states alone to the smallest batch that failed meets the budget. */
+/** Returns where the line from the states alone to the smallest failed batch meets the budget. */
 function guessIndex(
   sizes: readonly number[],
   low: number,
@@ -93,7 +93,7 @@ function guessIndex(
   return Math.min(high, Math.max(low, index));
 }
 
-/** What a batch may be split into, in rising order: it stays whole where accumulation cannot be told. */
+/** Returns the possible parts of a batch in rising order; it stays whole if the program accepts no accumulation. */
 export function partsOf(effective: number, { mayChange }: PlanWishes): number[] {
   const isWhole = mayChange !== undefined && !mayChange.includes('accumulation');
   return isWhole ? [effective] : divisorsOf(effective);
@@ -147,8 +147,8 @@ export function parameterBytes(
 }
 
 /**
- * What a configuration takes of one GPU whatever the batch is: weights, gradients and states of the optimizer.
- * Never too much, so what is larger than the budget need not be estimated.
+ * Returns the bytes of a configuration on one GPU for any batch: weights, gradients and states of
+ * the optimizer. It never overstates, so a configuration above the budget need not be estimated.
  *
  * @example
  * leastStateBytes(configuration, facts, 'train'); // 4 x 2 bytes a parameter, all in bf16

@@ -36,7 +36,7 @@ export function costOf(
   return relativeCost(configuration, { mode, batch, accumulation, gpus, tokensPerSample }) / unit;
 }
 
-/** What a person is told of it. */
+/** Returns the option as people see it. */
 export function optionOf(
   evaluated: EvaluatedConfiguration,
   scale: Scale,
@@ -58,7 +58,7 @@ export function optionOf(
   };
 }
 
-/** What fits first; of that the least given up, then the fastest. */
+/** Sorts options: those that fit first, then the least concession, then the fastest. */
 export function byWorth(one: PlanOption, other: PlanOption): number {
   return (
     Number(other.fits) - Number(one.fits) ||

@@ -161,7 +161,7 @@ async function grow(
   return larger === undefined ? chosen : { configuration, batch, accumulation: 1, needs: larger };
 }
 
-/** What one GPU takes before each step; all of them take as much. */
+/** Returns the samples of one GPU before each step; each GPU takes as many. */
 export function batchOfOneGpu(
   { batch, mode }: PlanWishes,
   { gpus }: PlanFacts,
@@ -228,8 +228,8 @@ const maxJudged = 3;
 const maxShown = 12;
 
 /**
- * What else there is: all that was considered, and the configurations that differ least from the chosen one,
- * with the batch it has.
+ * Returns the other options: all those considered, and the configurations nearest to the chosen
+ * one, with its batch.
  */
 async function otherOptions(
   chosen: EvaluatedConfiguration,

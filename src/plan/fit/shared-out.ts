@@ -6,7 +6,7 @@ import type { Configuration, PlanFacts } from './types.js';
 // What one GPU keeps when states wait on the host or are shared out over GPUs. Arithmetic on an
 // estimate of the job on one GPU; docs/plan.md says what is certain about it.
 
-/** Where the number of layers is not known: ZeRO 3 gathers this share of the weights at a time. */
+/** Share of the weights that ZeRO 3 is assumed to gather at a time if the number of layers is unknown. */
 const gatheredShare = 0.1;
 /** The layer that computes, and the next one that is fetched meanwhile. */
 const gatheredLayers = 2;
@@ -61,8 +61,9 @@ export function onOneGpu(
 }
 
 /**
- * What lives beside weights and states when the backward pass of a small batch begins, by the
- * estimate of one `times` as large: there activations make the peak, and they grow with the batch.
+ * Returns the live bytes beside weights and states when the backward pass of a small batch begins,
+ * from the estimate of a batch `times` as large: there activations make the peak, and they grow
+ * with the batch.
  */
 export function backwardBytes(larger: Estimate, times: number): number {
   const always = partOf(larger, 'weights') + partOf(larger, 'optimizer');

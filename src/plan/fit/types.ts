@@ -7,15 +7,15 @@ import type {
 } from '../../estimate/types.js';
 import type { Wording } from '../../estimate/wording.js';
 
-/** What may wait in the memory of the host. */
+/** Parts that may wait in host memory. */
 export const offloads = ['none', 'optimizer', 'weights'] as const;
 export type Offload = (typeof offloads)[number];
 
-/** What is shared out over the GPUs: nothing, optimizer states, also gradients, also weights. */
+/** Parts shared out over the GPUs: nothing, optimizer states, also gradients, also weights. */
 export const zeroStages = [0, 1, 2, 3] as const;
 export type ZeroStage = (typeof zeroStages)[number];
 
-/** What is given up for memory, the least first. A plan takes more only where less does not fit. */
+/** Concessions for memory, the smallest first. A plan makes a larger one only if nothing less fits. */
 export const concessions = [
   /** The same training; only its speed changes. */
   'speed',
@@ -42,7 +42,7 @@ export interface Configuration {
   readonly givesUp: readonly string[];
 }
 
-/** What to set. The effective batch is batch x accumulation x gpus. */
+/** Settings of a plan. The effective batch is batch x accumulation x gpus. */
 export interface PlanSettings {
   /** Samples that one GPU takes at a time. */
   readonly batch: number;
@@ -69,7 +69,7 @@ export interface PlanOption {
   readonly surely: boolean;
   readonly method: Estimate['method'];
   readonly peak: Estimate['peak'];
-  /** What it needs of the host's memory. */
+  /** Its need of host memory. */
   readonly hostBytes: number;
   /** Time for a sample, against the fastest configuration with nothing given up; a model, not a measurement. */
   readonly relativeCost: number;
@@ -79,17 +79,17 @@ export interface PlanOption {
 
 export interface Plan extends Omit<PlanOption, 'method' | 'peak'> {
   readonly estimate: Estimate;
-  /** What else was evaluated: what fits comes first, and of that the least given up. */
+  /** The other options: those that fit first, then the least concession. */
   readonly alternatives: readonly PlanOption[];
   readonly notes: readonly string[];
 }
 
-/** What is known of the model and the card beside the estimates. */
+/** Facts about the model and the card beside the estimates. */
 export interface PlanFacts {
   /** Of each GPU, all that the process may take, its context included. */
   readonly capacityBytes: number;
   readonly gpus: number;
-  /** Where known, what cannot fit is told without an estimate. */
+  /** Number of parameters if known, to rule options out without an estimate. */
   readonly parameters?: number | undefined;
   /** Layers that ZeRO 3 gathers one at a time. */
   readonly layers?: number | undefined;
@@ -99,15 +99,15 @@ export interface PlanFacts {
   readonly bfloat16: boolean;
   /** transformers builds it: checkpointing, adapters and quantization can be switched on. */
   readonly transformers: boolean;
-  /** What was estimated better elsewhere, and does not fit: it is not estimated again. */
+  /** Tells configurations that a better estimate showed not to fit: they are not estimated again. */
   readonly isShown?: ((configuration: Configuration) => boolean) | undefined;
 }
 
-/** What a program can be told when it is started; `accumulation` comes with a smaller batch. */
+/** Settings that a program can be given at its start; `accumulation` comes with a smaller batch. */
 export const changeableSettings = ['accumulation', 'checkpointing', 'precision'] as const;
 export type ChangeableSetting = (typeof changeableSettings)[number];
 
-/** What the person fixed; the rest is open. */
+/** Settings fixed by the user; the rest is open. */
 export interface PlanWishes extends Partial<Workload> {
   readonly mode: Workload['mode'];
   /**
@@ -122,7 +122,7 @@ export interface PlanWishes extends Partial<Workload> {
 /** How a plan names what it may have to. */
 export type PlanWording = Wording<'mode' | 'batch' | 'quantization' | 'offload' | 'gpus'>;
 
-/** Who is asked for estimates. */
+/** Sources of estimates. */
 export interface PlanEstimators {
   /** Decides. It may take seconds. */
   readonly judge: (workload: Workload) => Promise<Estimate>;

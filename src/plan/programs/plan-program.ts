@@ -6,7 +6,7 @@ import { nextStep, stepBelow } from '../fit/largest-batch.js';
 import { divisorsOf } from '../fit/microbatch.js';
 import type { PlanOption, PlanSettings } from '../fit/types.js';
 
-/** Where nothing says how large batches are. */
+/** The first batch to try if none is stated. */
 const firstBatch = 8;
 
 /** The batch of a program; whatever else it sets is its own, and not known here. */
@@ -105,7 +105,7 @@ export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
 
 const anyBatch: BatchChoices = { first: firstBatch, atMost: stepBelow, after: nextStep };
 
-/** What a batch can be split into without a rest, so that the effective batch stays. */
+/** Returns the exact divisors of a batch, so that the effective batch stays. */
 function partsOf(effective: number): BatchChoices {
   const parts = divisorsOf(effective);
   return {
@@ -136,7 +136,7 @@ function optionOf(
   };
 }
 
-/** What is known of a program's settings: its batch, where it was told one. */
+/** Returns a program's known settings: its batch, if one was given. */
 export function programSettings<Batch extends number | 'unknown'>(
   batch: Batch,
   accumulation: Batch,

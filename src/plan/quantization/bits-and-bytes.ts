@@ -2,7 +2,7 @@ import type { QuantizationPreset } from '../../estimate/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { presetFacts } from './presets.js';
 
-/** What the weights may take. */
+/** Memory for the weights. */
 export interface QuantizationMemory {
   /** Of each GPU, by its number. */
   readonly gpuBytes: readonly number[];

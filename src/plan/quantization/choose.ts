@@ -14,11 +14,11 @@ import {
 } from './presets.js';
 
 export interface ChooseOptions extends ModelWeights {
-  /** What is free on the GPU; 0 where there is none. */
+  /** Free bytes of the GPU; 0 if there is none. */
   readonly freeBytes: number;
   readonly hostFreeBytes: number;
   readonly forTraining: boolean;
-  /** What the job takes beside weights and their states, where it is known: activations, context. */
+  /** Bytes of the job beside weights and their states, if known: activations, context. */
   readonly workingBytes?: number | undefined;
 }
 

@@ -1,13 +1,13 @@
 import type { QuantizationPreset } from '../../estimate/types.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../units/data-types.js';
 
-/** What can be trained: all parameters, or small adapters beside frozen weights. */
+/** The trained parameters: all, or small adapters beside frozen weights. */
 export type TrainingMethod = 'full' | 'lora';
 
-/** What a preset means. */
+/** The meaning of a preset. */
 export interface PresetFacts {
   readonly meaning: string;
-  /** Where the weights are kept. */
+  /** The place of the weights. */
   readonly weights: 'gpu' | 'host' | 'both';
   /** A quantized parameter with its share of the scales; embeddings, head and norms keep 2 bytes. */
   readonly bytesPerParameter: number;

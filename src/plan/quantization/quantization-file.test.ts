@@ -13,8 +13,12 @@ import { dirname, join, relative } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import { loadQuantization, modelKey, saveQuantization } from './quantization-file.js';
-import type { SavedQuantization } from './saved-quantization.js';
+import {
+  loadQuantization,
+  modelKey,
+  type SavedQuantization,
+  saveQuantization,
+} from './quantization-file.js';
 
 const saved: SavedQuantization = {
   model: 'cyberagent/calm3-22b-chat',

@@ -78,7 +78,7 @@ export async function neededGpus(
   return { gpus, sharding: await chooseSharding({ ...request, gpus }, estimate) };
 }
 
-/** What a rank may take in one pass, the largest first: equal parts, so that the effective batch is kept. */
+/** Returns the samples of a rank in one pass, the largest first: equal parts, so that the effective batch stays. */
 function partsOfRank(request: ShardingRequest): readonly [number, ...number[]] {
   const whole = batchOfRank(request);
   return [whole, ...divisorsOf(whole).toReversed().slice(1)];
@@ -236,12 +236,12 @@ function candidatesOf(checkpointing: ShardingRequest['checkpointing']): readonly
   return checkpointing === 'never' ? fast : [...fast, recomputed(sharded)];
 }
 
-/** What a rank takes before each step of the optimizer. */
+/** Returns the samples of a rank before each optimizer step. */
 function batchOfRank({ workload, gpus }: Pick<ShardingRequest, 'workload' | 'gpus'>): number {
   return Math.max(1, Math.ceil(workload.batch / gpus));
 }
 
-/** What a method is with so many samples in each pass, but for what it needs. */
+/** Returns the option of a method with so many samples in each pass, without its need. */
 function optionOf(
   candidate: Candidate,
   batch: number,

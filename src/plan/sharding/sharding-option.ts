@@ -33,7 +33,7 @@ export interface TracedSharding extends Sharding {
 }
 
 export interface ShardingRequest {
-  /** What is trained; its batch is that of all ranks together, its checkpointing does not count. */
+  /** The training; its batch is that of all ranks together, its checkpointing does not count. */
   readonly workload: Workload;
   readonly parameters?: number | undefined;
   readonly capacityBytes: number;

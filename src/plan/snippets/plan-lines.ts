@@ -1,8 +1,8 @@
 import type { PlanSettings } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
-import type { Framework } from './formats.js';
 import { lightningPrecisions, mixedPrecisionOf, planSnippet } from './plan-snippet.js';
+import type { Framework } from './recognise.js';
 import { machinesOf, passWords, port, shardingSnippet, startLine } from './sharding.js';
 import { loadedIn, optimizerOf, pythonCall } from './trainer.js';
 
@@ -13,11 +13,11 @@ interface WrittenPlan {
   readonly sharding?: { readonly needed: boolean; readonly chosen?: ShardingOption };
 }
 
-/** What to paste, and whether it is how several GPUs share the training. */
+/** The lines to paste, and whether they share the training over several GPUs. */
 export interface PlanLines {
   readonly text: string;
   readonly isShared: boolean;
-  /** What the lines cannot say, and where to say it. */
+  /** Settings that the lines cannot express, and the place to set them. */
   readonly beside?: string;
 }
 

@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import type { PlanSettings } from '../fit/types.js';
 import { asPython, type FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
-import type { Framework } from './formats.js';
+import type { Framework } from './recognise.js';
 import { loadedIn, pythonCall, trainerSnippet } from './trainer.js';
 
 /** Whether the plan trains adapters and the lines of a framework cannot make them. */

@@ -3,7 +3,7 @@ import type { Precision } from '../../estimate/types.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
 import { loadedIn } from './trainer.js';
 
-/** What to paste for a method that shares a training out: Python, and the line that starts it. */
+/** Returns the lines for a sharding method: Python, and the command that starts it. */
 export function shardingSnippet(option: ShardingOption): string {
   const { parallel, precision, optimizer, checkpointing } = option;
   const lines = parallel.way === 'ddp' ? ddpLines(precision) : fsdpLines(parallel);

@@ -6,10 +6,9 @@ import { optimizers, precisions } from '../../estimate/types.js';
 import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/sharding-option.js';
-import { frameworks } from './formats.js';
 import { planLines, shardingFormat } from './plan-lines.js';
 import { hasAdaptersApart, planSnippet } from './plan-snippet.js';
-import { recogniseFramework } from './recognise.js';
+import { frameworks, recogniseFramework } from './recognise.js';
 
 const settings: PlanSettings = {
   batch: 4,
@@ -159,7 +158,7 @@ const shared: ShardingOption = {
 };
 const copies: ShardingOption = { ...shared, parallel: { way: 'ddp', gpus: 4 } };
 
-/** What accelerate launch would tell a program that it starts with this file. */
+/** The settings that accelerate launch would pass to a program started with this file. */
 const launched = `
 import json, sys, tempfile
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser

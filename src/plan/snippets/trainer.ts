@@ -37,7 +37,7 @@ export function trainerSnippet(settings: PlanSettings): string {
   ].join('\n');
 }
 
-/** What TrainingArguments calls an optimizer, or the line that says how to give it without a name. */
+/** Returns an optimizer's name in TrainingArguments, or the line that passes it without a name. */
 export function optimizerOf(optimizer: PlanSettings['optimizer']): {
   readonly name?: string | undefined;
   readonly without: readonly string[];

@@ -29,7 +29,7 @@ export const narrowChart: ChartSize = {
   byteTicks: 5,
 };
 
-/** Where data lie on the drawing: the plot rectangle and its two scales. */
+/** The position of data on the drawing: the plot rectangle and its two scales. */
 export interface Frame {
   readonly size: ChartSize;
   readonly left: number;

@@ -21,7 +21,7 @@ import { html, type Markup, unbroken } from './page-head.js';
 
 const light = partVariables('light');
 
-/** What an estimate's page needs beside the look of all pages. */
+/** Style of an estimate's page beside that of all pages. */
 export const estimateStyle = `
 :root { ${light} }
 @media (prefers-color-scheme: dark) { :root { ${partVariables('dark')} } }
@@ -67,7 +67,7 @@ export function breakdownTable({ breakdown, peak }: Estimate): Markup {
   return table(['Part', 'Memory', 'Share', 'What it is'], rows);
 }
 
-/** What each phase of a program takes; nothing for a model. */
+/** Draws the memory of each phase of a program; nothing for a model. */
 export function phaseTable({ phases = [] }: Estimate): Markup[] {
   if (phases.length === 0) return [];
   const rows = phases.map(
@@ -106,7 +106,7 @@ function moduleTable({ bytes: whole, modules = [] }: PartBytes): Markup {
   return table(['Module', 'Count', 'Memory', 'Share'], rows);
 }
 
-/** What other settings would save. */
+/** Draws the savings of other settings. */
 export function savingTable(estimate: Estimate, gpu: EstimateGpu): Markup | undefined {
   const { savings = [] } = estimate;
   if (savings.length === 0) return undefined;
@@ -148,13 +148,13 @@ function table(heads: readonly string[], rows: readonly Markup[]): Markup {
 const width = 100;
 const height = 12;
 
-/** What a way needs against the budget. */
+/** Draws the need of an option against the budget. */
 export function optionBar(needed: number, budget: number, widest: number): Markup {
   const x = (bytes: number) => ((bytes / widest) * width * 0.98).toFixed(2);
   return html`<svg class="option-bar" viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true"><rect class="${needed > budget ? 'over' : 'likely'}" x="0" y="2" width="${x(needed)}" height="8"/><rect class="line" x="${x(budget)}" y="0" width="1" height="${height}"/></svg>`;
 }
 
-/** What a plan's page needs beside the look of an estimate's. */
+/** Style of a plan's page beside that of an estimate. */
 export const planStyle = `
 .option-bar { display: block; width: 150px; height: 14px; }
 .option-bar .likely { fill: var(--water); }
@@ -176,7 +176,7 @@ const estimateHeight = 34;
 /** How far beyond what it must show a bar goes. */
 const room = 1.04;
 
-/** What the device loses, with its interval, against what the card has. */
+/** Draws the bytes that the device loses, with their interval, against the card's capacity. */
 export function cardBar(estimate: Estimate, gpu: EstimateGpu): Markup {
   const device = answersOf(estimate, gpu).find(({ name }) => name === 'device');
   const { deviceBytes } = estimate.peak;
@@ -212,10 +212,10 @@ export function breakdownBar({ breakdown, peak }: Estimate): Markup {
   return html`<svg class="bar" viewBox="0 0 ${estimateWidth} ${estimateHeight}" preserveAspectRatio="none" role="img" aria-label="${words}">${segments}</svg>`;
 }
 
-/** Where a file lies on this machine is private; its folder often is the model's name. */
+/** Names that say nothing about a model. The path is private, but its folder often names the model. */
 const nothingSaid = new Set(['config.json', 'model.safetensors', 'model.safetensors.index.json']);
 
-/** What stands for the model, in a few words. */
+/** Names the source of a model in a few words. */
 export function sourceWords(source: ModelSource): string {
   switch (source.kind) {
     case 'torchvision':

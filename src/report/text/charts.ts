@@ -17,7 +17,7 @@ class Runs {
     this.#text += text;
   }
 
-  /** What was added, and nothing left. */
+  /** Returns the spans that were added, and starts empty again. */
   spans(): Span[] {
     if (this.#text !== '') this.#done.push({ text: this.#text, paint: this.#paint });
     this.#text = '';

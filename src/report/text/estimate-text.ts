@@ -98,7 +98,7 @@ function recommendedLines({ recommended, columns }: EstimateTextOptions): Span[]
   return [[], ...wrapText(recommendedWords(recommended), columns).map((line) => [span(line)])];
 }
 
-/** What each phase of a program takes. */
+/** Lists the memory of each phase of a program. */
 export function phaseLines({ phases = [] }: Estimate): Span[][] {
   if (phases.length === 0) return [];
   return [
@@ -164,7 +164,7 @@ const changeWidth = 24;
 const savedWidth = 10;
 const leastWidth = 16;
 
-/** What other settings would save of the least capacity, one line each; none where it was not asked, or nothing would. */
+/** Lists savings of the least capacity, one line each; none if not asked for or nothing saves. */
 function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
   const { savings = [] } = estimate;
   if (savings.length === 0) return [];
@@ -200,7 +200,8 @@ const fitPaints = { surely: 'green', tightly: 'yellow', no: 'red' } as const;
 const besideBar = 34;
 
 /**
- * What fills a rank against the number of ranks: one bar for each, with the card's memory as a line.
+ * Draws the memory of a rank for each number of ranks: one bar for each, with the card's memory as
+ * a line.
  *
  * @example
  * overRanksText({ parallel: 'fsdp2', gpu, overRanks, notes: [] }, 80, { colour: false, unicode: true });
@@ -282,7 +283,7 @@ function mark({ unicode }: TextStyle): string {
   return unicode ? '┃' : '|';
 }
 
-/** What fills a rank of a job, for each of some counts of ranks. */
+/** The memory of a rank for several counts of ranks. */
 export interface OverRanks {
   readonly parallel: string;
   readonly gpu: EstimateGpu;
@@ -312,7 +313,7 @@ export function partsOver(points: readonly RankPoint[]): readonly Part[] {
   return parts.filter((part) => known.has(part));
 }
 
-/** What was not traced, where there is such. */
+/** Notes the counts that were not traced, if there are any. */
 export function betweenNote(points: readonly RankPoint[]): string | undefined {
   if (points.every(({ traced }) => traced)) return undefined;
   const counts = points.filter(({ traced }) => traced).map(({ ranks }) => ranks.count);

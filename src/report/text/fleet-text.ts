@@ -1,5 +1,3 @@
-import { wasteOf } from '../../fleet/fleet-jobs.js';
-import { byRisk, isAtRisk } from '../../fleet/risk-order.js';
 import type {
   Fleet,
   FleetDevice,
@@ -7,7 +5,9 @@ import type {
   FleetLeak,
   FleetRank,
   FleetTraining,
-} from '../../fleet/types.js';
+} from '../../fleet/document.js';
+import { wasteOf } from '../../fleet/fleet-jobs.js';
+import { byRisk, isAtRisk } from '../../fleet/risk-order.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
@@ -173,7 +173,7 @@ function bytesOrNone(bytes: number | 'unknown'): string {
 interface TextColumn<Row> {
   readonly title: string;
   readonly cell: (row: Row) => string;
-  /** What is wider is cut. */
+  /** Wider text is cut. */
   readonly widest?: number;
   readonly paint?: (row: Row) => Paint | undefined;
 }

@@ -176,7 +176,7 @@ function statePaint(state: JobState): Paint {
 
 interface Column {
   readonly title: string;
-  /** What is wider is cut. */
+  /** Wider text is cut. */
   readonly widest: number;
   readonly cell: (job: JobSummary, nowMs: number) => string;
   readonly isShown?: (jobs: readonly JobSummary[]) => boolean;
@@ -307,7 +307,7 @@ export function jobName({ id, name }: Pick<JobView, 'id' | 'name'>): string {
 }
 
 /**
- * Where a job stands, in a few sentences.
+ * Describes the state of a job in a few sentences.
  *
  * @example
  * jobStandsWords(job, Date.now()); // 'job 12 (train.py) waits for 6.0 GiB (stated). It is next.'

@@ -1,4 +1,4 @@
-import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/types.js';
+import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/device.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -105,7 +105,7 @@ function time(epochMs: number): string {
 }
 
 /**
- * What a profile found, as the lines that end `plimsoll profile`.
+ * Returns the findings of a profile: the lines that end `plimsoll profile`.
  *
  * @example
  * console.log(profileSummary(report));
@@ -129,8 +129,8 @@ export function profileSummary(report: ProfileReport): string {
 }
 
 /**
- * What `plimsoll replay` shows a person: the recorded series, the alarms under the instants they
- * were raised at, and the verdict.
+ * Draws the answer of `plimsoll replay`: the recorded series, the alarms at the times they were
+ * raised, and the verdict.
  *
  * @example
  * console.log(replayText(result, trace, { columns: 80, rows: 12, loadLinePercent: 90,
@@ -191,7 +191,7 @@ interface TableOptions {
   readonly style: TextStyle;
   /** Processes shown under each device. */
   readonly processes?: number;
-  /** What could not be seen, and why. */
+  /** Facts that could not be read, each with its reason. */
   readonly notes?: readonly string[];
 }
 

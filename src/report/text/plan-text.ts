@@ -37,7 +37,7 @@ export type PlanSnippet =
       readonly text: string;
       /** How the adapters are made, where the plan has some. */
       readonly adapters?: string;
-      /** What the lines cannot say, and where to say it. */
+      /** Settings that the lines cannot express, and the place to set them. */
       readonly beside?: string;
     }
   | { readonly formats: readonly string[] };

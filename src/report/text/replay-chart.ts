@@ -23,7 +23,7 @@ export interface ReplayResult {
 export interface ReplayTrace {
   readonly capacityBytes: number;
   readonly seconds: readonly number[];
-  /** What is held: reserved where an allocator reports, else used. */
+  /** Held bytes: reserved if an allocator reports, else used. */
   readonly usedBytes: readonly Known<number>[];
   /** Live bytes, drawn as a line of their own. */
   readonly allocatedBytes?: readonly Known<number>[];
@@ -97,7 +97,7 @@ export function replayChart(
   ];
 }
 
-/** What stands left of a row of the plot. */
+/** Draws the left edge of a row of the plot. */
 function wallOf(label: string, style: TextStyle): Span[] {
   return [
     span(label.padStart(labelWidth), label === 'load line' ? 'magenta' : 'dim'),

@@ -5,7 +5,7 @@ import { count } from '../words.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText } from './text-width.js';
 
-/** What a server that just opened has to say. */
+/** The facts that a new server prints. */
 export interface ServeFacts {
   readonly url: string;
   readonly home: string;
@@ -69,7 +69,7 @@ function deviceWords(device: DeviceView, all: readonly DeviceView[]): string {
   return `${name}${simulated}, ${formatBytes(totalBytes)}, ${line}`;
 }
 
-/** What becomes of the jobs of a server that closes. */
+/** Tells how the jobs of a closing server go on. */
 export function goOnWords(running: number): string {
   if (running === 0) return 'No job was running.';
   return `${count(running, 'job goes', 'jobs go')} on; the next "plimsoll serve" takes up what runs and what waits.`;

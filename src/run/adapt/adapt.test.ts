@@ -5,9 +5,14 @@ import { fillCommand, placeholdersOf } from '../placeholders.js';
 import { type Ending, keptOptions, whatToType } from '../supervise.js';
 import type { Attempt } from '../types.js';
 import { adaptable } from './adaptable.js';
-import { type AdaptedConfig, configText, tellsAccumulation } from './adapted-config.js';
+import {
+  type AdaptedConfig,
+  configText,
+  tellsAccumulation,
+  yamlFiles,
+  yamlSettings,
+} from './adapted-config.js';
 import { knownFlags } from './known-flags.js';
-import { yamlFiles, yamlSettings } from './yaml-settings.js';
 
 const train = (...words: string[]) => ['python', 'train.py', ...words];
 const attempt: Attempt = {

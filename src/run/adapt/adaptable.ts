@@ -8,7 +8,7 @@ export interface Adaptable {
   readonly command: readonly string[];
   readonly batchSize: number;
   readonly accumulation: number;
-  /** Where the batch is set in a file that the command names. */
+  /** The config file named by the command that sets the batch. */
   readonly config?: AdaptedConfig;
 }
 

@@ -1,4 +1,4 @@
-/** What a setting of a batch is called in programs, in the order in which one is believed. */
+/** Names of the batch setting in programs, the most reliable first. */
 export const batchNames = [
   'per_device_train_batch_size',
   'per_gpu_train_batch_size',

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { adaptable } from './adaptable.js';
+import { yamlSettings } from './adapted-config.js';
 import { otherFlags, scriptFlags } from './other-flags.js';
-import { yamlSettings } from './yaml-settings.js';
 
 let folder: string;
 beforeAll(() => {

@@ -35,7 +35,7 @@ export function flagsOf(
   return hydra ?? (hasConfig ? undefined : script) ?? knownFlags(command);
 }
 
-/** Where programs keep their configuration, if neither the command nor the script says so. */
+/** The usual folders of a configuration, if neither the command nor the script names one. */
 const usualFolders = ['conf', 'config', 'configs', '.'];
 /** Settings of other passes than training. */
 const otherPasses =
@@ -102,7 +102,7 @@ function first(paths: readonly string[], names: readonly string[]): string | und
   return undefined;
 }
 
-/** What `@hydra.main(...)` of a script says in plain words. */
+/** Reads the plain arguments of a script's `@hydra.main(...)`. */
 function statedIn(text: string): { readonly path?: string; readonly name?: string } {
   const given = /hydra\.main\(([^)]*)\)/.exec(text)?.[1] ?? '';
   const word = (key: string) =>
@@ -303,7 +303,7 @@ interface YamlTree {
   }[];
   /** The items of its list `defaults`, as they are written. */
   readonly defaults: readonly string[];
-  /** What its head says of the place of its keys: `_global_`, `model.encoder`. */
+  /** The package that its head states for its keys: `_global_`, `model.encoder`. */
   readonly package: string | undefined;
 }
 

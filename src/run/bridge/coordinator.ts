@@ -71,7 +71,7 @@ export class Coordinator {
     return this.#steps;
   }
 
-  /** What its buffer stores did and hold; undefined where it has none. */
+  /** The counts of its buffer stores; undefined if it has none. */
   get buffers(): AttemptBuffers | undefined {
     return sumBuffers([...this.#buffers.values()]);
   }
@@ -81,7 +81,7 @@ export class Coordinator {
     return this.#hasSaved;
   }
 
-  /** What a process whose out-of-memory was not caught measured of smaller sizes before it ended. */
+  /** Measurements of smaller sizes by a process whose out-of-memory was not caught. */
   get measured(): readonly MeasuredSize[] {
     return this.#measured;
   }

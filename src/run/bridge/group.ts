@@ -1,6 +1,10 @@
-import type { Observation } from '../../batches/sizes/fit.js';
-import { cleanStepsToGrow, evenPart, growBack } from '../../batches/sizes/grow-back.js';
-import { keepBelow } from '../../batches/sizes/keep-below.js';
+import {
+  cleanStepsToGrow,
+  evenPart,
+  growBack,
+  keepBelow,
+  type Observation,
+} from '../../batches/sizes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
 import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';
@@ -31,15 +35,15 @@ export interface GroupEvents {
 /** The memory that a work has, as its processes last told. */
 export interface WorkMemory {
   readonly limitBytes: Known<number>;
-  /** What is held before the first sample of a batch. */
+  /** Bytes held before the first sample of a batch. */
   readonly baseBytes: Known<number>;
-  /** What the allocator holds and no tensor uses. */
+  /** Bytes that the allocator holds and no tensor uses. */
   readonly cachedBytes: Known<number>;
 }
 
 /**
- * What is known of one work over all the ranks that do it, and what they should do: the same for all
- * of them. It decides; the sockets are elsewhere.
+ * Combines the reports of all ranks of one work and decides their next step: the same for all
+ * ranks. It does no I/O; the sockets are elsewhere.
  */
 export class RankGroup {
   readonly #events: GroupEvents;

@@ -1,4 +1,4 @@
-import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { StepReading } from '../../batches/sizes.js';
 import type { MeasuredStep, SpillPlan } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
@@ -15,7 +15,7 @@ export interface Hello {
   readonly device: string;
   /** The most that it ever held. */
   readonly peakBytes: Known<number>;
-  /** What it did so far, under any supervisor: one that comes late goes on from there. */
+  /** Its past under any supervisor: a later supervisor continues from there. */
   readonly works: readonly WorkState[];
   /** Whether its memory can give way: now, or when it is started again with spilling. */
   readonly spill: boolean;
@@ -36,7 +36,7 @@ export interface WorkState {
   readonly smallestFailed: Known<number>;
 }
 
-/** What the allocator in the process holds. */
+/** The figures of the allocator in the process. */
 export interface Figures {
   readonly type: 'figures';
   readonly at: number;
@@ -64,7 +64,7 @@ export interface OutOfMemoryMessage {
   readonly peakBytes: Known<number>;
   readonly snapshot: string | null;
   readonly who: string;
-  /** What is left that this work can change; undefined where only the hello tells. */
+  /** Settings that this work can still change; undefined if only the hello states them. */
   readonly hooks: readonly Hook[] | undefined;
   /** It was not caught: there is nothing to decide any more. */
   readonly uncaught: boolean;
@@ -200,7 +200,7 @@ export type ToSdk =
       readonly microbatch: number;
     };
 
-/** What one process reports of its buffer stores; whole numbers. */
+/** The counts of a process's buffer stores; whole numbers. */
 export type BufferFigures = Omit<AttemptBuffers, 'hitRate' | 'compressionRatio'>;
 
 export const bufferFields = [

@@ -35,7 +35,7 @@ export class Party {
     return this.#peakBytes;
   }
 
-  /** What the fullest of them holds before the first sample of a batch. */
+  /** Bytes that the fullest of them holds before the first sample of a batch. */
   get baseBytes(): Known<number> {
     const known = [...this.#bases.values()].filter(isKnown);
     return known.length === 0 ? 'unknown' : Math.max(...known);
@@ -121,7 +121,7 @@ export class Party {
   }
 }
 
-/** What a process holds, and what its device can still give: a neighbour may have taken the rest. */
+/** Returns the bytes of a process plus those its device can still give: a neighbour may have taken the rest. */
 function reachable(figures: Figures | undefined): Known<number> {
   const { freeBytes = 'unknown', reservedBytes = 'unknown' } = figures ?? {};
   return isKnown(freeBytes) && isKnown(reservedBytes) ? freeBytes + reservedBytes : 'unknown';

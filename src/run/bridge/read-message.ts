@@ -1,4 +1,4 @@
-import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { StepReading } from '../../batches/sizes.js';
 import type { MeasuredStep, SpillBlock } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
@@ -30,7 +30,7 @@ const maxBlocks = 2048;
 /** One line for people. */
 const longestLine = 300;
 
-/** What a document says, or undefined where it says nothing that we know. */
+/** Reads a message; undefined if it says nothing that we know. */
 export function readMessage(document: unknown): FromSdk | undefined {
   const read = readerOf(document);
   if (read === undefined) return undefined;

@@ -12,7 +12,7 @@ import { readMessage } from './read-message.js';
 const longestPath = 100;
 /** Eight GPUs and some helpers each; a job with more speaks to us by fewer. */
 const maxPeers = 1024;
-/** What waits for a process that does not read; such a one is let go. */
+/** Limit of bytes queued for a process that does not read; beyond it the connection is closed. */
 const maxQueuedBytes = 1024 * 1024;
 
 export interface BridgeServer {
@@ -20,7 +20,7 @@ export interface BridgeServer {
   close(): Promise<void>;
 }
 
-/** Where the socket of most runs lies. */
+/** Returns the usual path of a run's socket. */
 export function ownSocket(runFolder: string): string {
   return join(runFolder, 'bridge.sock');
 }
@@ -34,8 +34,8 @@ function openFolder(runFolder: string, root: string): string {
 }
 
 /**
- * Where the socket lies: in the run's folder, or in a private one where that path is too long. A
- * program of another account cannot enter the home of root: its socket lies outside.
+ * Returns the path of the socket: in the run's folder, or in a private one if that path is too
+ * long. A program of another account cannot enter the home of root: its socket lies outside.
  */
 export function socketPath(
   runFolder: string,

@@ -1,5 +1,10 @@
-import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
-import { type SmallerSize, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import {
+  fitMemory,
+  fittingBatch,
+  type Observation,
+  type SmallerSize,
+  smallerMicrobatch,
+} from '../../batches/sizes.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -14,7 +19,7 @@ import type {
   RunSettings,
 } from '../types.js';
 
-/** What the ladder knows when an attempt ran out of memory. */
+/** Facts for the ladder when an attempt ran out of memory. */
 export interface RecoveryInput {
   readonly settings: RunSettings;
   readonly outOfMemory: OutOfMemory;
@@ -22,9 +27,9 @@ export interface RecoveryInput {
   readonly limitBytes: Known<number>;
   readonly baseBytes: Known<number>;
   readonly earlier: readonly Attempt[];
-  /** What the process measured of smaller sizes after it had failed, before it ended. */
+  /** Measurements of smaller sizes after the failure, before the process ended. */
   readonly measured: readonly MeasuredSize[];
-  /** What the program can be told when it is started anew. */
+  /** Settings that the program accepts at a new start. */
   readonly declared: ReadonlySet<Placeholder>;
   /** The batch that the person asked for, before anything was changed. */
   readonly batch: Known<number>;
@@ -71,7 +76,7 @@ export function climb(input: RecoveryInput): NextAttempt | undefined {
   return undefined;
 }
 
-/** What was free in pieces would have been enough: from now on such pieces are put together. */
+/** Turns on expandable segments if the free memory would have sufficed in one piece. */
 function withSegments(input: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
   const { settings } = next;
   if (settings.device === 'host' || !fragmented(input.outOfMemory)) return next;
@@ -226,7 +231,8 @@ const unused = /(\d[\d.]* ?[KMGT]?i?B) is reserved by PyTorch but unallocated/;
 const used = /(\d[\d.]* ?[KMGT]?i?B) is allocated by PyTorch/;
 
 /**
- * What tensors took when the request failed, by PyTorch's message: the peak may be of an earlier time.
+ * Returns the bytes of tensors when the request failed, by PyTorch's message: the peak may be of an
+ * earlier time.
  *
  * @example
  * heldAtFailure({ message: 'Of the allocated memory 3.00 GiB is allocated by PyTorch', ... }); // 3221225472
@@ -251,7 +257,7 @@ function fragmented({ askedBytes, message }: OutOfMemory): boolean {
 interface SplitBatch {
   readonly microbatch: number;
   readonly accumulation: number;
-  /** What they make together, when that is not the batch that was asked for. */
+  /** Their product, if it differs from the requested batch. */
   readonly effective: number;
 }
 

@@ -1,10 +1,14 @@
-import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
-import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import {
+  fitMemory,
+  fittingBatch,
+  type Observation,
+  smallerMicrobatch,
+} from '../../batches/sizes.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Rung } from '../types.js';
 
-/** What a program can do to itself while it runs, by the hooks that it declared to the SDK. */
+/** Changes that a program can make while it runs, by the hooks that it declared to the SDK. */
 export const hooks = ['microbatch', 'checkpointing', 'precision', 'offload', 'checkpoint'] as const;
 export type Hook = (typeof hooks)[number];
 
@@ -15,7 +19,7 @@ export interface StepFailure {
   readonly peakBytes: Known<number>;
   readonly limitBytes: Known<number>;
   readonly baseBytes: Known<number>;
-  /** What the allocator holds and no tensor uses. */
+  /** Bytes that the allocator holds and no tensor uses. */
   readonly cachedBytes: Known<number>;
   readonly hooks: ReadonlySet<Hook>;
   /** Rungs that this program has climbed for good. */
@@ -50,7 +54,7 @@ const onceOnly: readonly (readonly [Rung, Hook, string])[] = [
  */
 const fragmentedShare = 0.2;
 
-/** What a program should do after an out-of-memory inside a step. */
+/** Decides the next action of a program after an out-of-memory inside a step. */
 export function decideStep(failure: StepFailure): StepDecision {
   const { microbatch, hooks: declared } = failure;
   const why = whyTheSameAgain(failure);
@@ -97,7 +101,7 @@ function didFit({ microbatch, observations }: StepFailure): boolean {
   return observations.some(({ batch, isAtLeast }) => batch === microbatch && !isAtLeast);
 }
 
-/** Where the measured line says that this size does not fit, no cache makes up for it. */
+/** An emptied cache cannot help if the measured line says that this size does not fit. */
 function cacheIsEnough(failure: StepFailure): boolean {
   const { cachedBytes, askedBytes, limitBytes, baseBytes, observations, microbatch } = failure;
   if (!isKnown(cachedBytes) || !isKnown(askedBytes)) return false;

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fitMemory, fittingBatch } from '../../batches/sizes/fit.js';
-import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { fitMemory, fittingBatch, smallerMicrobatch } from '../../batches/sizes.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';

@@ -27,7 +27,7 @@ const recorded = [
   },
 ] as const;
 
-/** What the failed process of the first attempt measured on the same card before it ended; two samples ran then. */
+/** Measurements of the first attempt's process after its failure, on the same card; two samples ran then. */
 const measured = [
   { microbatch: 1, peakBytes: 3_502_831_104 },
   { microbatch: 2, peakBytes: 4_941_878_784 },

@@ -3,10 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
 import { nextSize } from '../../batches/adaptive-batches.js';
 import { recoveringStep } from '../../batches/recovering-step.js';
-import type { Observation } from '../../batches/sizes/fit.js';
-import { evenPart, growBack } from '../../batches/sizes/grow-back.js';
-import { keepBelow } from '../../batches/sizes/keep-below.js';
-import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import {
+  evenPart,
+  growBack,
+  keepBelow,
+  type Observation,
+  smallerMicrobatch,
+} from '../../batches/sizes.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import type { Known } from '../../units/known.js';
 import { decideStep, type Hook } from './in-process.js';

@@ -18,15 +18,15 @@ const memoryBytes = 8 * GiB;
 const maxBytes = 128 * MiB;
 /** For what makes, reads and removes the folder. A file may have become a pipe that never ends. */
 const toolMs = 60_000;
-/** Where every account may write; the folder for our own temporary files may be closed to it. */
+/** A folder that every account can write; our own temporary folder may be closed to others. */
 const sharedFolder = '/tmp';
 /** Processes that are killed are gone in some milliseconds. */
 const killTries = 50;
 const killWaitMs = 20;
 
 /**
- * Where a server that is root traces a program of another account. All that touches a file of that account is
- * a process of that account: root makes, reads and removes none of them. All of them are in one cgroup.
+ * Prepares the trace of another account's program by a root server. Only processes of that account
+ * touch its files: root makes, reads and removes none of them. All of them are in one cgroup.
  */
 export async function accountPlace(account: Account, procRoot = '/proc'): Promise<TracePlace> {
   const id = randomUUID();

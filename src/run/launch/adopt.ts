@@ -20,7 +20,7 @@ const followSeconds = 0.1;
  */
 export function adoptJob(
   options: EndingOptions & {
-    /** Where to show what it prints now. */
+    /** Outputs that show the program's output now. */
     readonly outputs: { readonly stdout: RawOutput; readonly stderr: RawOutput };
     readonly onOutput: (bytes: Uint8Array) => void;
     /** Holds such a file to a limit, where it has one. */

@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import type { Account } from '../types.js';
 
-/** What a supervisor that is root has run as another account. */
+/** A program that a root supervisor runs as another account. */
 export interface BecomeOrder {
   readonly account: Account;
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly folder: string;
   readonly addressSpaceBytes: number | null;
-  /** Where it must write its pid to be limited. */
+  /** The file to write its pid into, to be limited. */
   readonly cgroupProcs: string | null;
   /** Whether it is killed when the process that started it is gone. */
   readonly endsWithParent?: boolean;
@@ -43,7 +43,7 @@ export function becoming(
 /** Of the environment of the server, what is of the machine and not of root. */
 const ofMachine = /^(PATH|LANG|LC_\w+|TZ|LD_LIBRARY_PATH|CUDA_\w+|NVIDIA_\w+|ROCM_\w+)$/;
 
-/** What a program of an account finds before the job's own variables. */
+/** Returns the variables that an account's program gets before the job's own. */
 export function accountEnvironment(
   own: Readonly<Record<string, string | undefined>>,
   { name, home, shell }: Account,

@@ -13,9 +13,9 @@ export interface LaunchFiles {
   readonly jobPid: string;
   /** How many the kernel killed, when its cgroup had to be removed before anybody asked. */
   readonly kills: string;
-  /** What is to be run as another account. */
+  /** The program to run as another account. */
   readonly become: string;
-  /** What the job prints after our own death, by output. */
+  /** Returns the output that the job printed after our own death. */
   readonly lateOutput: (name: OutputPlan['name']) => string;
 }
 
@@ -24,7 +24,7 @@ export interface LaunchOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly files: LaunchFiles;
-  /** Where a process must write its pid to be limited. */
+  /** The file to write a process's pid into, to be limited. */
   readonly cgroupProcs: string | undefined;
   readonly addressSpaceBytes: number | undefined;
   readonly outputs: readonly OutputPlan[];
@@ -189,7 +189,7 @@ function firstLine(stream: ChildProcess['stdio'][3]): Promise<number | undefined
   });
 }
 
-/** What to do about the errors of a start that have a cause of their own. */
+/** Next steps for errors of a start that have a known cause. */
 const nextSteps: Readonly<Record<string, string>> = {
   E2BIG: 'Its arguments and its environment are too long for this system: pass less of them.',
   EAGAIN: 'This user has as many processes as it may: end some, or raise "ulimit -u".',

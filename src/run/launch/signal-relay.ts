@@ -10,7 +10,7 @@ const patience = 3;
 /** One Ctrl-C can reach us twice, from the terminal and from a parent that passes it on. */
 const sameMs = 300;
 
-/** What signals come from; `process` is one. */
+/** A source of signals; `process` is one. */
 export interface SignalSource {
   readonly pid: number;
   on(signal: NodeJS.Signals, listener: () => void): unknown;

@@ -50,7 +50,7 @@ export function makeLimitCgroup(options: {
   readonly procRoot: string;
   readonly name: string;
   readonly limitBytes: number;
-  /** What has that name holds the attempt, which runs already. */
+  /** An attempt of that name runs already. */
   readonly isRunning?: boolean | undefined;
   readonly makeFolder?: MakeFolder;
 }): LimitCgroup | { readonly why: string } {

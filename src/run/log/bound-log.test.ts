@@ -15,8 +15,16 @@ import { systemClock } from '../../time/clock.js';
 import { KiB, MiB } from '../../units/bytes.js';
 import { type Libc, loadLibc } from '../launch/libc.js';
 import { boundLog } from './bound-log.js';
-import { droppedRecordPath, formatDropped, nothing, readDropped } from './dropped-record.js';
-import { jobLogLimit, type LogLimit, lateLogLimit, partToDrop } from './log-limit.js';
+import {
+  droppedRecordPath,
+  formatDropped,
+  jobLogLimit,
+  type LogLimit,
+  lateLogLimit,
+  nothing,
+  partToDrop,
+  readDropped,
+} from './log-limit.js';
 import { readLogPart } from './read-log-part.js';
 
 const limit: LogLimit = { bytes: MiB, firstBytes: 256 * KiB };

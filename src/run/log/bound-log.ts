@@ -3,8 +3,14 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Clock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
 import type { Libc } from '../launch/libc.js';
-import { nothing, readDropped, writeDropped } from './dropped-record.js';
-import { type DroppedPart, type LogLimit, partToDrop } from './log-limit.js';
+import {
+  type DroppedPart,
+  type LogLimit,
+  nothing,
+  partToDrop,
+  readDropped,
+  writeDropped,
+} from './log-limit.js';
 
 /** Between two looks: a fast disk takes half a gigabyte meanwhile, and what is too much goes then. */
 const lookSeconds = 0.25;
@@ -62,7 +68,7 @@ export function boundLog(options: BoundLogOptions): BoundLog {
 
 /** Looks once, and drops what is too much. A disk that is full or fails is tried again next time. */
 function looker({ path, limit, libc, notify }: BoundLogOptions): () => Promise<void> {
-  /** What is known to be off the disk: the process before may have died between the record and the deed. */
+  /** The part known to be off the disk: the earlier process may have died between record and deletion. */
   let gone: DroppedPart | undefined;
   let sizeBefore = 0;
   let hasRoom = false;

@@ -1,13 +1,12 @@
 import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { readDropped } from './dropped-record.js';
-import type { DroppedPart } from './log-limit.js';
+import { type DroppedPart, readDropped } from './log-limit.js';
 
 export interface LogPart {
   readonly bytes: Uint8Array;
   /** Of all that was ever written. */
   readonly size: number;
-  /** Where to read on. */
+  /** The place to read on. */
   readonly next: number;
   /** Missing before the first of the bytes. */
   readonly dropped: DroppedPart | undefined;
@@ -17,9 +16,9 @@ export interface LogPart {
 const tries = 3;
 
 /**
- * What stands in a log from a place on, at most so many bytes. A place is one in all that was ever
- * written: it stays the same when older parts are dropped. Of a part that is missing it answers which,
- * and goes on behind it.
+ * Reads a log from a place on, at most so many bytes. A place counts all bytes ever written: it
+ * stays the same when older parts are dropped. If a part is missing, the answer names it and
+ * continues after it.
  *
  * @example
  * const { bytes, next } = await readLogPart('log', 0, 1024);
@@ -49,7 +48,7 @@ function isWithin(at: number, dropped: DroppedPart | undefined): boolean {
   return dropped !== undefined && at >= dropped.from && at < dropped.to;
 }
 
-/** Where what can be read from a place on ends: before the part that is missing, or at the end. */
+/** Returns the end of readable text from a place on: the missing part, or the end of the log. */
 function endBefore(start: number, size: number, dropped: DroppedPart | undefined): number {
   return dropped !== undefined && start < dropped.from ? Math.min(size, dropped.from) : size;
 }

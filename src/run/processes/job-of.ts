@@ -15,7 +15,7 @@ export interface ProcessJob {
   readonly reservedBytes: Known<number>;
 }
 
-/** What a scheduler tells the processes of a job. */
+/** The variables of a scheduler for the processes of a job. */
 interface Source {
   readonly engine: string;
   readonly id: string;
@@ -37,7 +37,7 @@ const ranks = [
   ['OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE'],
   ['PMI_RANK', 'PMI_SIZE'],
 ] as const;
-/** What torchrun, or a person, tells all ranks of a training alike. */
+/** Variables that torchrun, or a person, sets alike for all ranks of a training. */
 const training = { run: 'TORCHELASTIC_RUN_ID', address: 'MASTER_ADDR', port: 'MASTER_PORT' };
 
 const wanted: ReadonlySet<string> = new Set([

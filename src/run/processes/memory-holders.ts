@@ -9,7 +9,7 @@ const named = 5;
  */
 const recentSeconds = 30;
 
-/** What a process held when it was read. */
+/** Bytes of a process at its reading. */
 export interface ProcessBytes {
   readonly pid: number;
   readonly bytes: number;

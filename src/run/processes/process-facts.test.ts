@@ -4,8 +4,13 @@ import { userInfo } from 'node:os';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import { containerOf, readProcessFacts, scriptIn } from './process-facts.js';
-import { openUserNames, parsePasswd } from './user-names.js';
+import {
+  containerOf,
+  openUserNames,
+  parsePasswd,
+  readProcessFacts,
+  scriptIn,
+} from './process-facts.js';
 
 const id = '3f2a9c1b7d04aa55ee77bb66cc1122334455667788990011aabbccddeeff0011';
 

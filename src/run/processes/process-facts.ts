@@ -1,4 +1,5 @@
-import { statSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readKernelBytes, readKernelFile } from '../../device/kernel-files.js';
@@ -7,7 +8,7 @@ import { runIdVariable } from '../attempt-environment.js';
 import { jobOf, jobVariables, type ProcessJob } from './job-of.js';
 import { environmentLimitBytes, type ProcessEntry, readProcess } from './process-table.js';
 
-/** Who a process is, as /proc tells it. */
+/** Identity of a process, from /proc. */
 export interface ProcessFacts {
   readonly pid: number;
   readonly parent: number;
@@ -36,7 +37,7 @@ export interface FactsOptions {
   readonly node?: string;
 }
 
-/** What is known of a process; undefined when there is none of that pid. */
+/** Reads the facts about a process; undefined if there is none of that pid. */
 export function readProcessFacts(pid: number, options: FactsOptions): ProcessFacts | undefined {
   const entry = readProcess(options.procRoot, pid);
   return entry === undefined ? undefined : factsOf(entry, options);
@@ -99,7 +100,7 @@ function ownerOf(folder: string, userName: (uid: number) => string): Known<strin
 }
 
 /**
- * What an interpreter runs: the file or the module, without its options.
+ * Returns the file or module that an interpreter runs, without its options.
  *
  * @example
  * scriptIn(['/usr/bin/python3', '-u', 'train.py', '--lr', '1']); // 'train.py'
@@ -160,4 +161,48 @@ export function containerOf(cgroups: string | undefined): Known<string> {
     }
   }
   return 'none';
+}
+
+/** Larger than any list of local accounts; a longer one is not read. */
+const passwdLimitBytes = 4 * 1024 * 1024;
+/** A directory service that does not answer leaves the number standing. */
+const timeoutMs = 5000;
+
+/** The names in a file of the form of /etc/passwd, by uid. */
+export function parsePasswd(text: string): Map<number, string> {
+  const names = new Map<number, string>();
+  for (const line of text.split('\n')) {
+    const [name = '', , uid = ''] = line.split(':');
+    if (name !== '' && /^\d{1,10}$/.test(uid) && !names.has(Number(uid))) {
+      names.set(Number(uid), name);
+    }
+  }
+  return names;
+}
+
+/**
+ * Names of accounts by uid. One that is not in the local file is asked of the machine's directory
+ * (LDAP, SSSD) once, in the background; until the answer comes its number stands for it.
+ */
+export function openUserNames(path = '/etc/passwd'): (uid: number) => string {
+  const names = readPasswd(path);
+  return (uid) => {
+    const known = names.get(uid);
+    if (known !== undefined) return known;
+    names.set(uid, String(uid));
+    execFile('getent', ['passwd', String(uid)], { timeout: timeoutMs }, (_, stdout) => {
+      const found = parsePasswd(stdout).get(uid);
+      if (found !== undefined) names.set(uid, found);
+    }).unref();
+    return String(uid);
+  };
+}
+
+function readPasswd(path: string): Map<number, string> {
+  try {
+    const bytes = readFileSync(path);
+    return bytes.length > passwdLimitBytes ? new Map() : parsePasswd(bytes.toString('utf8'));
+  } catch {
+    return new Map();
+  }
 }

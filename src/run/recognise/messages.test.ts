@@ -17,7 +17,7 @@ const { messages }: { messages: readonly Message[] } = JSON.parse(
   readFileSync(`${root}test/fixtures/out-of-memory-messages.json`, 'utf8'),
 );
 
-/** What a supervisor concludes of a program that ended with this, as Python prints it. */
+/** Returns the supervisor's conclusion about a program that ended with this message of Python. */
 function concluded({ type, text }: Message, memoryWasShort: boolean) {
   const scanner = createScanner();
   const line = type === '' ? text : `${type}: ${text}`;

@@ -12,7 +12,7 @@ interface Pattern {
   readonly figures?: (line: string) => Figures;
 }
 
-/** What a launcher writes before each line of a worker: `[rank0]: `, `(pid=7) `, `0: `. */
+/** Prefixes of a worker's lines by launchers: `[rank0]: `, `(pid=7) `, `0: `. */
 export const linePrefix = /^(?:\s*(?:\[[\w :.-]{1,40}\]:?|\([\w -]{1,30}pid=\d+[^)]{0,40}\))\s*)+/;
 
 /** A line without one of these words matches no pattern: most output is passed over by it. */
@@ -20,8 +20,8 @@ export const candidate =
   /memory|alloc|oom\b|oom[-_]kill|hbm|cuda failure|kIOGPU|primitive|_STATUS_|CUFFT_/i;
 
 /**
- * Who says it ran out of memory, and how. The first that fits wins, so what is special stands before
- * what is general. Wording by version is in the corpus beside this file.
+ * Patterns of out-of-memory messages. The first match wins, so special ones stand before general
+ * ones. The corpus beside this file has the wording by version.
  */
 export const patterns: readonly Pattern[] = [
   {
@@ -139,8 +139,8 @@ export const patterns: readonly Pattern[] = [
 ];
 
 /**
- * What libraries say when they could not get their workspace, and for other causes, too: out of
- * memory only where something else shows that memory was short.
+ * Messages of libraries without workspace, which have other causes, too: they mean out of memory
+ * only with other evidence that memory was short.
  */
 export const unsurePatterns: readonly Pattern[] = [
   { kind: 'cudnn', says: /CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)/ },

@@ -11,7 +11,7 @@ const tailBytes = 64 * 1024;
 /** Messages this close to one another are about the same. */
 const sameBytes = 8 * 1024;
 
-/** What was found in the output, and how much came after it. */
+/** A finding in the output, and the amount of output after it. */
 export interface Finding {
   readonly outOfMemory: OutOfMemory;
   readonly bytesAfter: number;
@@ -86,7 +86,7 @@ export function createScanner(): Scanner {
 /** PyTorch's longest message has some 700 characters; more of a line than this adds nothing. */
 const longestLine = 4096;
 
-/** What is kept of a message, for people to read. */
+/** Characters kept of a message, for people to read. */
 const keptCharacters = 600;
 
 /**

@@ -30,7 +30,7 @@ export function progressFile(
   };
 }
 
-/** What such a file holds; nothing where there is none that can be read. */
+/** Reads such a file; empty if there is none that can be read. */
 export function readProgressFile(path: string): readonly ProgressPoint[] {
   try {
     const { points } = readOwnDocument(path, { schema, maxBytes }) ?? {};

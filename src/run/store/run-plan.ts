@@ -6,18 +6,18 @@ import type { AdaptedConfig } from '../adapt/adapted-config.js';
 import type { LogLimit } from '../log/log-limit.js';
 import type { Account, RunSettings, SpillMode } from '../types.js';
 
-/** What a run was asked to be; it does not change. */
+/** A run as requested; it does not change. */
 export interface RunPlan {
   readonly schema: 1;
   readonly id: string;
   readonly command: readonly string[];
   readonly folder: string;
   readonly createdAt: string;
-  /** What the first attempt is told. */
+  /** Settings of the first attempt. */
   readonly settings: RunSettings;
-  /** What it may take of its device, or of the host. */
+  /** Limit on its device, or on the host. */
   readonly memoryBytes: number | null;
-  /** What of that the CUDA context takes on its GPU; left out, `memoryBytes` is the allocator's. */
+  /** The CUDA context's part of it on its GPU; if absent, `memoryBytes` is the allocator's. */
   readonly contextBytes?: number | undefined;
   /** Left out in what was kept before memory could give way: `auto`. */
   readonly spill?: SpillMode | undefined;
@@ -33,19 +33,19 @@ export interface RunPlan {
   readonly log?: string | undefined;
   /** How much of that file is kept, where it is not what jobs have. */
   readonly logLimit?: LogLimit | undefined;
-  /** What the program gets on top of its supervisor's environment. */
+  /** Variables of the program on top of its supervisor's environment. */
   readonly environment?: Readonly<Record<string, string>> | undefined;
-  /** What of its environment was changed, for the report. */
+  /** Changes of its environment, for the report. */
   readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   /** The file of the command whose batch changes at a restart. */
   readonly config?: AdaptedConfig | undefined;
-  /** What the program runs as; left out, what its supervisor is. */
+  /** The account of the program; its supervisor's if absent. */
   readonly account?: Account | undefined;
 }
 
 /**
- * What is enforced on a device: on the host of all that the processes take, on a GPU of what PyTorch
- * reserves beside the context.
+ * Returns the enforced limit: on the host for the whole memory of the processes, on a GPU for
+ * PyTorch's reserved bytes beside the context.
  *
  * @example
  * limitOn({ memoryBytes: 8 * GiB, contextBytes: GiB }, 'gpu:0'); // 7 GiB

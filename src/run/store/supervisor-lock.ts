@@ -6,7 +6,7 @@ import { readOwnDocument } from '../../files/own-file.js';
 import { readProcess } from '../processes/process-table.js';
 import { readPlan } from './run-plan.js';
 
-/** Who supervises a run. Each new one has the next number, and only one can have it. */
+/** The supervisor of a run. Each has the next number, and only one can have it. */
 interface Holder {
   readonly pid: number;
   /** When the process began, in ticks: a later process may have the same pid. */

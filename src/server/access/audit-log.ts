@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Who did what, or was not allowed to. */
+/** An action with its user, allowed or refused. */
 export interface AuditEntry {
   readonly at: string;
   /** `unknown` where the credentials name no user. */
@@ -30,7 +30,7 @@ export interface AuditEntry {
   readonly about?: string | undefined;
 }
 
-/** What a request adds to its entry. */
+/** Fields that a request adds to its entry. */
 export type AuditParts = Partial<Pick<AuditEntry, 'job' | 'who' | 'via' | 'outcome' | 'code'>>;
 
 /** Some 50,000 entries; so many files of that size are kept. */

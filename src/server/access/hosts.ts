@@ -32,7 +32,7 @@ export function isWildcard(host: string): boolean {
 }
 
 export interface HostPolicy {
-  /** Where the server listens. */
+  /** The address of the server. */
   readonly listening: string;
   /** Further names, with or without a port, as a proxy in front has them. */
   readonly allowed: readonly string[];

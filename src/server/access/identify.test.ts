@@ -8,11 +8,10 @@ import {
   requireIdentity,
   serverProof,
 } from './identify.js';
-import { owner } from './identity.js';
 import type { Person } from './people.js';
+import { owner } from './permissions.js';
 import { Sessions } from './sessions.js';
-import { isProof, proofOf } from './token.js';
-import { WrongTokens } from './wrong-tokens.js';
+import { isProof, proofOf, WrongTokens } from './token.js';
 
 const token = 'a-long-and-secret-token';
 const ada: Person = {

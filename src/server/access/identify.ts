@@ -2,24 +2,23 @@ import { randomBytes } from 'node:crypto';
 import { Failure } from '../../failure.js';
 import type { LocalPeople } from '../local/local-people.js';
 import type { PeerCredentials } from '../local/peer-credentials.js';
-import { type Identity, owner } from './identity.js';
 import type { People, Person } from './people.js';
+import { type Identity, owner } from './permissions.js';
 import type { Sessions } from './sessions.js';
-import { bearerToken, proofOf } from './token.js';
-import type { WrongTokens } from './wrong-tokens.js';
+import { bearerToken, proofOf, type WrongTokens } from './token.js';
 
 /** Which clients are let in: without a gate no token is needed. */
 export interface Gate {
   readonly token: string;
   readonly people: People;
-  /** Who is known by the account on the local socket; left out, there is no such socket. */
+  /** People known by their account on the local socket; without it there is no such socket. */
   readonly local?: LocalPeople | undefined;
   readonly sessions: Sessions;
   readonly links: LoginLinks;
   readonly wrongTokens: WrongTokens;
 }
 
-/** Where a request comes from, and what it shows for itself. */
+/** The origin of a request, and its credentials. */
 export interface Asker {
   readonly address: string;
   /** On the local socket: what the kernel says of the client. */
@@ -28,7 +27,7 @@ export interface Asker {
   readonly cookie?: string | undefined;
 }
 
-/** Who asks, and how that is known. */
+/** The person who asks, and the evidence. */
 export interface Identified {
   readonly identity: Identity;
   readonly via: 'token' | 'session' | 'socket' | 'none';
@@ -74,7 +73,7 @@ function identified(person: Person, via: Identified['via'], people: People): Ide
   return { identity, via, subject, mayStay };
 }
 
-/** What a browser shows that wants a session: one of the two. */
+/** The credentials of a browser that wants a session: one of the two. */
 export interface LoginRequest {
   readonly token?: string | undefined;
   readonly code?: string | undefined;
@@ -120,8 +119,8 @@ export function loginLink(gate: Gate | undefined, subject = ''): string {
 }
 
 /**
- * What only a server can answer that knows the token: the one of the server, or that of the user with
- * this id, of which it knows the hash.
+ * Returns a proof that only a server with the token can give: the server's own token, or that of
+ * the user with this id, of which it knows the hash.
  */
 export function serverProof(gate: Gate | undefined, nonce: string, id?: string): string {
   if (gate === undefined) throw noTokenSet();
@@ -185,7 +184,7 @@ function noTokenSet(): Failure {
 
 /** Long enough to be opened after a break; the link stands in the terminal of its owner alone. */
 const linkSeconds = 3600;
-/** Who asks for more has forgotten the first. */
+/** Limit of open links; more requests drop the first. */
 const maxLinks = 100;
 
 /**
@@ -201,7 +200,7 @@ export class LoginLinks {
     this.#seconds = seconds;
   }
 
-  /** What follows the address of the page; `subject` as in `People`. */
+  /** Returns the part after the page's address; `subject` as in `People`. */
   make(subject = ''): string {
     const code = randomBytes(32).toString('base64url');
     this.#codes.set(code, { subject, until: this.#seconds() + linkSeconds });

@@ -1,14 +1,13 @@
 import type { Quota } from '../../jobs/quota.js';
-import { type Identity, owner } from './identity.js';
+import { type Identity, owner } from './permissions.js';
 import { isSameSecret } from './token.js';
-import type { User } from './users/user.js';
-import type { UserStore } from './users/user-store.js';
+import type { User, UserStore } from './users/user-store.js';
 
 /** Somebody whom the server knows. */
 export interface Person {
   /** Stands for him in sessions and links: empty for the owner, `user:ada`. */
   readonly subject: string;
-  /** What signs his sessions: another one ends them. */
+  /** The key that signs the person's sessions; another key ends them. */
   readonly secret: string;
   readonly identity: Identity;
 }

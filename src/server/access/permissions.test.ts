@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { madeAttempt, madeJob } from '../../jobs/daemon/made-for-tests.js';
-import { owner, type Role } from './identity.js';
 import { openPeople } from './people.js';
 import {
   asSeenBy,
   hasOutput,
+  owner,
   ownsJob,
+  type Role,
   requireOwn,
   requirePermission,
   withoutOutput,
 } from './permissions.js';
-import type { User } from './users/user.js';
+import type { User } from './users/user-store.js';
 
 const as = (role: Role, name = 'ada') => ({ ...owner, name, role });
 const outOfMemory = {

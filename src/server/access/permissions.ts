@@ -1,12 +1,13 @@
 import { Failure } from '../../failure.js';
 import type { JobSummary } from '../../jobs/daemon/types.js';
-import type { Identity } from './identity.js';
+import type { Quota } from '../../jobs/quota.js';
+import { ownerName } from '../../jobs/types.js';
 
-/** What an operation needs: to see the state, or to use the machine. */
+/** Permission for an operation: to see the state, or to use the machine. */
 export type Permission = 'read' | 'work';
 
-/** What is asked of one job. */
-export type JobAction =
+/** Actions on one job. */
+type JobAction =
   | 'cancel it'
   | 'change its limit'
   | 'read its log'
@@ -76,3 +77,21 @@ export function hasOutput({ attempts }: Pick<JobSummary, 'attempts'>): boolean {
       lastLines.length > 0,
   );
 }
+
+/** From all rights to the fewest. */
+export const roles = ['admin', 'user', 'viewer'] as const;
+export type Role = (typeof roles)[number];
+
+/** The person who asks. */
+export interface Identity {
+  readonly name: string;
+  readonly role: Role;
+  readonly quota: Quota;
+  /** The Unix account that his jobs run as, where the server is root; undefined where none is set. */
+  readonly account?: string | undefined;
+  /** Of a local user who was not added: the kernel's word, by which `account` is checked. */
+  readonly uid?: number | undefined;
+}
+
+/** The holder of the server's own token; everybody, where it asks for none. */
+export const owner: Identity = { name: ownerName, role: 'admin', quota: {} };

@@ -6,10 +6,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attemptForTests } from '../../report/job-for-tests.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
 import { readAudit } from './audit-log.js';
-import type { Role } from './identity.js';
+import type { Role } from './permissions.js';
 import { isProof } from './token.js';
-import { hashOfToken, newUserToken, tokenId } from './users/user.js';
-import { openUserStore, type UserStore } from './users/user-store.js';
+import {
+  hashOfToken,
+  newUserToken,
+  openUserStore,
+  tokenId,
+  type UserStore,
+} from './users/user-store.js';
 
 const ownerToken = 'a-long-and-secret-token';
 let home: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Account } from '../../run/types.js';
-import { type Identity, owner } from './identity.js';
+import { type Identity, owner } from './permissions.js';
 import { readableFor, submitters } from './submitter.js';
 
 const accounts: Readonly<Record<string, Account>> = {

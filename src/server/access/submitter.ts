@@ -5,11 +5,11 @@ import { inCatalogue } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Account } from '../../run/types.js';
 import type { SubmitterOf } from '../routes/job-routes.js';
-import type { Identity } from './identity.js';
+import type { Identity } from './permissions.js';
 
 /**
- * What the jobs of people run as. A server that is not root runs all of them as itself. One that is
- * root runs those of its owner as root, and those of a user as the Unix account that was set for him:
+ * Chooses the accounts of people's jobs. A server that is not root runs all jobs as itself. A root
+ * server runs its owner's jobs as root, and a user's jobs as the Unix account set for the user:
  * never as root, unless that account is root.
  */
 export function submitters(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
-import { networkOf, WrongTokens } from './wrong-tokens.js';
+import { networkOf, WrongTokens } from './token.js';
 
 function counting(clock: VirtualClock, maxDelayed = 100): WrongTokens {
   return new WrongTokens({ most: 3, delaySeconds: 1, maxDelayed, clock });

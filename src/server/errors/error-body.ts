@@ -21,7 +21,7 @@ export interface ErrorAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What was never meant to happen: the log has the rest, the client gets no inside view. */
+/** The answer to an unexpected error: the log has the details, the client gets none. */
 export const internalError: ErrorAnswer = {
   status: 500,
   body: {
@@ -58,7 +58,7 @@ export function errorAnswer(failure: Failure): ErrorAnswer {
   };
 }
 
-/** What a request came to, for the log; `error` where it was a fault of ours. */
+/** The result of a request, for the log; `error` if the fault is ours. */
 export interface ErrorReport {
   readonly method: string;
   readonly path: string;

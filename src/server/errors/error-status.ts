@@ -19,7 +19,7 @@ export type ErrorStatus =
   | 503
   | 507;
 
-/** What a failure means where its code says nothing more. */
+/** Statuses by kind of failure, for codes without a status of their own. */
 const byKind: Readonly<Record<FailureKind, ErrorStatus>> = {
   input: 400,
   /** A program or driver that this machine lacks: asking again changes nothing. */

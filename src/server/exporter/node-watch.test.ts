@@ -7,8 +7,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { metricsOn } from '../../../test/deploy/deploy-files.js';
 import { eventually } from '../../../test/support/made-once.js';
 import { root } from '../../../test/support/project-files.js';
+import type { Device, ProcessReading } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
-import type { Device, ProcessReading } from '../../device/types.js';
 import { systemClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
@@ -129,7 +129,7 @@ describe('the page of a node', () => {
 
   it('tells of a device that vanished nothing but that', async () => {
     let isThere = true;
-    const { DeviceLost } = await import('../../device/types.js');
+    const { DeviceLost } = await import('../../device/device.js');
     const node = open([
       fakeDevice({
         read() {

@@ -1,15 +1,15 @@
+import type { Device, ProcessReading } from '../../device/device.js';
 import type { Discovery } from '../../device/discover.js';
 import { machineRoots } from '../../device/kernel-files.js';
 import { loadLineOf } from '../../device/load-line.js';
-import type { Device, ProcessReading } from '../../device/types.js';
 import type { ProcessJob } from '../../run/processes/job-of.js';
 import {
   type FactsOptions,
   factsOf,
+  openUserNames,
   type ProcessFacts,
 } from '../../run/processes/process-facts.js';
 import { readProcess } from '../../run/processes/process-table.js';
-import { openUserNames } from '../../run/processes/user-names.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { createDiagnosis } from '../../watch/diagnosis/diagnose.js';
@@ -23,9 +23,10 @@ import {
   deviceFamilies,
   type JobFigures,
   jobFamilies,
+  type MetricFamily,
+  metricText,
   nodeFamily,
 } from '../metrics/families.js';
-import { type MetricFamily, metricText } from '../metrics/metric-text.js';
 
 /** Devices seldom come and go, and looking for them costs more than reading them. */
 const rescanSeconds = 60;
@@ -167,7 +168,7 @@ function figuresOf(state: DeviceState, share: number): DeviceFigures {
 /** Processes of a device whose jobs are looked up: more than any GPU holds. */
 const ownedProcesses = 512;
 
-/** Who holds memory on a node: processes, their users and jobs, as last read. */
+/** The processes that hold memory on a node, with users and jobs, as last read. */
 class NodeProcesses {
   readonly jobs = new NodeJobs();
   readonly #owners: ProcessOwners;
@@ -229,7 +230,7 @@ interface OwnedProcess extends ProcessReading {
   readonly job: ProcessJob | undefined;
 }
 
-/** What jobs hold of devices, by the processes that were last read, and the most that they held. */
+/** The device memory of jobs, by the processes that were last read, and its maximum. */
 export class NodeJobs {
   #jobs = new Map<string, JobFigures>();
 
@@ -373,7 +374,7 @@ function knownText(text: string | undefined): string | undefined {
   return text === 'unknown' || text === 'none' ? undefined : text;
 }
 
-/** What the exporter itself takes, by the names that every program has in Prometheus. */
+/** The exporter's own metrics, by the usual names of Prometheus. */
 function ownFamilies(startedEpochMs: number): readonly MetricFamily[] {
   const { user, system } = process.cpuUsage();
   return [

@@ -1,7 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { alertSinks } from '../../config/alert-sinks.js';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { alertSinks, openDevices, type Settings } from '../../config/settings.js';
 import { selectDevices } from '../../device/select-devices.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { type Clock, systemClock } from '../../time/clock.js';
@@ -9,8 +7,7 @@ import type { DeviceState } from '../../watch/types.js';
 import { isLoopback, isOwnHost, readHost } from '../access/hosts.js';
 import { Exchanges, securityHeaders, stopParsingWhenClosed } from '../http/exchanges.js';
 import { serverLimits } from '../http/limits.js';
-import { closeServers, listen } from '../http/listen.js';
-import { StrangerConnections } from '../http/stranger-connections.js';
+import { closeServers, listen, StrangerConnections } from '../http/listen.js';
 import { type NodeWatch, openNodeWatch } from './node-watch.js';
 
 export interface ExporterOptions {
@@ -29,7 +26,7 @@ export interface ExporterOptions {
 }
 
 export interface Exporter {
-  /** Where the page is: an address, or a file. */
+  /** The place of the page: an address, or a file. */
   readonly place: string;
   readonly states: () => readonly DeviceState[];
   /** Whether every device was read at least once. */

@@ -29,9 +29,9 @@ interface ListeningServer extends Pick<Server, 'listening'> {
 }
 
 /**
- * What is under way on each connection, in the order in which it was asked: answers keep to it. Each
- * connection is answered one request at a time, so that a client that asks ahead is not served before
- * others; one that asks too far ahead is closed.
+ * The open requests of each connection, in their order: answers keep to it. Each connection is
+ * answered one request at a time, so that a pipelining client is not served before others; one that
+ * sends too many ahead is closed.
  */
 export class Exchanges {
   readonly #bySocket = new WeakMap<object, Set<BegunExchange>>();
@@ -80,7 +80,7 @@ function beginUnlessGone(socket: Socket, { begin }: BegunExchange): void {
   if (!socket.destroyed) begin();
 }
 
-/** What the parser of HTTP answers to stop, as at a change of protocol. */
+/** Return value that stops the HTTP parser, as at a change of protocol. */
 const stop = 2;
 
 /**

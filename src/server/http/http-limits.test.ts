@@ -13,7 +13,7 @@ import {
 } from '../server-for-tests.js';
 import { createHttpServer } from './http-listener.js';
 import { serverLimits } from './limits.js';
-import { StrangerConnections } from './stranger-connections.js';
+import { StrangerConnections } from './listen.js';
 
 let server: TestServer;
 beforeEach(async () => {

@@ -27,7 +27,7 @@ import {
 } from '../errors/refusals.js';
 import { Exchanges, securityHeaders, stopParsingWhenClosed, waitsForClient } from './exchanges.js';
 import { serverLimits } from './limits.js';
-import type { StrangerConnections } from './stranger-connections.js';
+import type { StrangerConnections } from './listen.js';
 
 export interface ListenerOptions {
   readonly app: ServerApp;
@@ -149,7 +149,7 @@ function refuse(outgoing: ServerResponse, failure: Failure): number {
   return answer.status;
 }
 
-/** What the parser of HTTP cannot read, or did not wait for. Into another answer nothing is written. */
+/** Answers a request that the parser could not read or did not wait for. It writes nothing into another answer. */
 function answerBrokenRequest(
   error: Error & { code?: string },
   socket: Duplex,
@@ -194,7 +194,7 @@ function judgeFraming({
   return brokenRequest('its transfer encoding is not just "chunked"');
 }
 
-/** What of a request decides whether it is let in at all. */
+/** The parts of a request that decide whether it is accepted. */
 export interface Arrival {
   readonly method: string;
   /** Path and query; or a whole address, as for a proxy. */

@@ -1,6 +1,6 @@
 const mib = 1024 * 1024;
 
-/** What the server lets one client, and all of them together, take of it. */
+/** Limits for one client, and for all of them together. */
 export const serverLimits = {
   /** A job with a long command and its environment takes some 100 KiB; nothing else comes near. */
   bodyBytes: mib,
@@ -71,7 +71,7 @@ export const serverLimits = {
   wrongTokenSeconds: 1,
   /** Answers that are held back at the same time; more are sent at once. */
   heldAnswers: 1000,
-  /** What requests under way get to end in when the server closes. */
+  /** Time for open requests to end when the server closes. */
   closeSeconds: 5,
   /** The page is some 200 KiB. Beyond this the folder is not the page. */
   webBytes: 64 * mib,

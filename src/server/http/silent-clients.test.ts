@@ -7,8 +7,7 @@ import { eventually } from '../../../test/support/made-once.js';
 import { openRaw, rawRequest } from '../server-for-tests.js';
 import { waitsForClient } from './exchanges.js';
 import { createHttpServer } from './http-listener.js';
-import { listen } from './listen.js';
-import { StrangerConnections } from './stranger-connections.js';
+import { listen, StrangerConnections } from './listen.js';
 
 const servers: Server[] = [];
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { StrangerConnections } from './stranger-connections.js';
+import { StrangerConnections } from './listen.js';
 
 function socketFrom(address: string): Socket {
   return Object.defineProperty(new Socket(), 'remoteAddress', { value: address });

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { allowedWords, type SchemaNode } from '../../config/schema-node.js';
+import { allowedWords, type SchemaNode } from '../../config/schema.js';
 import { Failure } from '../../failure.js';
 import { nearest } from '../../units/words.js';
 

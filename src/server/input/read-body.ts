@@ -82,7 +82,7 @@ function parseJson(bytes: Buffer): unknown {
   }
 }
 
-/** Where it breaks, as far as the parser tells. */
+/** Returns the place of the error, as far as the parser knows it. */
 function reason(bytes: Buffer, error: unknown): string {
   if (bytes.length === 0) return 'it is empty';
   if (!(error instanceof SyntaxError)) return 'it is not UTF-8';

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { Failure } from '../../failure.js';
-import { owner } from '../access/identity.js';
 import type { Person } from '../access/people.js';
+import { owner } from '../access/permissions.js';
 import type { PeerCredentials } from './peer-credentials.js';
 
 export interface LocalPeopleOptions {

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { needsLinux } from '../../../test/support/needs.js';
 import { openPeerReader } from './peer-credentials.js';
 
-/** What the server sees of a connection, while it is open. */
+/** Returns the server's view of a connection, while it is open. */
 async function seen(
   place: string | { readonly host: string; readonly port: number },
   look: (socket: Socket) => unknown,

@@ -1,7 +1,7 @@
 import type { DeviceView } from '../../jobs/daemon/types.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { type Alert, type AlertKind, alertKinds, type Leak, risks } from '../../watch/types.js';
-import type { MetricFamily } from './metric-text.js';
+import { readable } from '../errors/error-body.js';
 
 export type AlertSeries = Pick<Alert, 'kind' | 'severity'>;
 
@@ -25,7 +25,7 @@ export const alertsTotal = {
   help: 'Alerts that were raised.',
 } as const;
 
-/** What is told of a device; a server knows of reservations, an exporter does not. */
+/** The figures of a device; a server knows of reservations, an exporter does not. */
 export interface DeviceFigures
   extends Pick<
       DeviceView,
@@ -49,7 +49,7 @@ interface Figure {
   readonly of: (device: DeviceFigures) => number | string | undefined;
 }
 
-/** What each figure is taken from; nothing where it is not known, never a made-up 0. */
+/** The source of each figure; absent if not known, never a made-up 0. */
 const figures: Readonly<Record<string, Figure>> = {
   total_bytes: { help: 'Capacity of the device.', of: (one) => one.totalBytes },
   used_bytes: { help: 'Memory in use, by all processes.', of: (one) => one.usedBytes },
@@ -140,7 +140,7 @@ export function nodeFamily(node: string, version: string): MetricFamily {
   };
 }
 
-/** What one job has of one device. */
+/** The figures of one job on one device. */
 export interface JobFigures {
   /** Left out for jobs of the server itself. */
   readonly engine?: string | undefined;
@@ -177,4 +177,56 @@ export function jobFamilies(jobs: readonly JobFigures[]): readonly MetricFamily[
     family('used', 'What a job that runs holds of one of its devices.', (job) => job.usedBytes),
     family('peak', 'The most that a job that runs was seen to hold.', (job) => job.peakBytes),
   ];
+}
+
+/** One figure; a label without a value is left out. */
+interface MetricSample {
+  readonly labels: Readonly<Record<string, string | undefined>>;
+  readonly value: number;
+}
+
+/** All figures of one name. */
+export interface MetricFamily {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'gauge' | 'counter';
+  readonly samples: readonly MetricSample[];
+}
+
+/** A program may call itself anything; a page of metrics is not for stories. */
+const longestValue = 200;
+
+/**
+ * The text format of Prometheus; a family without figures is left out.
+ *
+ * @example
+ * metricText([{ name: 'up', help: 'It is up.', type: 'gauge', samples: [{ labels: {}, value: 1 }] }]);
+ * // '# HELP up It is up.\n# TYPE up gauge\nup 1\n'
+ */
+export function metricText(families: readonly MetricFamily[]): string {
+  return families
+    .filter(({ samples }) => samples.length > 0)
+    .map(({ name, help, type, samples }) => {
+      const lines = samples.map(({ labels, value }) => `${name}${labelText(labels)} ${value}\n`);
+      return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
+    })
+    .join('');
+}
+
+function labelText(labels: MetricSample['labels']): string {
+  let text = '';
+  for (const name in labels) {
+    const value = labels[name];
+    if (value === undefined || value === '') continue;
+    text += `${text === '' ? '{' : ','}${name}="${isPlain.test(value) ? value : escaped(value)}"`;
+  }
+  return text === '' ? '' : `${text}}`;
+}
+
+/** Nearly all values need no change, and a page has thousands of them. */
+const isPlain = /^[\w.:/ -]{1,200}$/;
+
+function escaped(value: string): string {
+  const short = readable(value).slice(0, longestValue);
+  return short.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }

@@ -4,8 +4,7 @@ import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
 import type { Alert } from '../../watch/types.js';
 import { createFakeDaemon } from '../fake-daemon-for-tests.js';
 import { deviceExample } from '../routes/examples.js';
-import { jobFamilies } from './families.js';
-import { metricText } from './metric-text.js';
+import { jobFamilies, metricText } from './families.js';
 import { openMetrics } from './metrics.js';
 
 const node = { name: 'n1', version: '1.2.3' };

@@ -9,9 +9,9 @@ import {
   deviceFamilies,
   type JobFigures,
   jobFamilies,
+  metricText,
   nodeFamily,
 } from './families.js';
-import { metricText } from './metric-text.js';
 
 /** Methods that have a name of their own in the metrics; a stranger cannot add to them. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS']);

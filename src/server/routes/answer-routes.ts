@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
-import type { Identity } from '../access/identity.js';
+import type { Identity } from '../access/permissions.js';
 import { closing, tooManyAnswers } from '../errors/refusals.js';
 import { serverLimits } from '../http/limits.js';
 import {
@@ -11,7 +11,6 @@ import {
   planSchema,
   workloadRequestSchema,
 } from '../schemas/workload.js';
-import { type Answers, answerWords, jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import {
   assumptionsExample,
   estimateExample,
@@ -20,7 +19,18 @@ import {
   planRequestExample,
   workloadExample,
 } from './examples.js';
-import { type Answer, type Call, type Operation, operation } from './operation.js';
+import {
+  type Answer,
+  type Answers,
+  answerWords,
+  type Call,
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 const tag = 'answers';
 
@@ -36,7 +46,7 @@ const assumed = {
   200: jsonContent(assumptionsSchema, 'The assumptions.', assumptionsExample),
 };
 
-/** What of a workload the server reads for a client; throws where it reads nothing of it. */
+/** Reads the files of a workload for a client; throws if it may read none of them. */
 export type ReadableFor = <T extends WorkloadRequest>(identity: Identity, workload: T) => T;
 
 /** Estimates and plans take seconds and cores: only a few are made at once, for those who wait. */

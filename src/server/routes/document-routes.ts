@@ -1,7 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import type { Metrics } from '../metrics/metrics.js';
-import { noBody, nothing } from './answers.js';
-import { type Operation, operation } from './operation.js';
+import { noBody, nothing, type Operation, operation } from './operation.js';
 
 const tag = 'server';
 

@@ -5,11 +5,9 @@ import type { Identified } from '../access/identify.js';
 import { ownsJob } from '../access/permissions.js';
 import type { EventHub } from '../events/event-hub.js';
 import { securityHeaders, whenAnswered } from '../http/exchanges.js';
-import { epochMs } from '../schemas/common.js';
-import { alertSchema, deviceSchema } from '../schemas/devices.js';
+import { alertSchema, deviceSchema, epochMs } from '../schemas/common.js';
 import { countsSchema, jobSummarySchema, waitingSchema } from '../schemas/jobs.js';
-import { noBody, nothing } from './answers.js';
-import { type Answer, type Operation, operation } from './operation.js';
+import { type Answer, noBody, nothing, type Operation, operation } from './operation.js';
 
 /** As `DaemonEvent` has it, and `reset`. */
 export const eventSchema = z
@@ -76,7 +74,7 @@ export function eventOperation(hub: EventHub): Operation {
   });
 }
 
-/** What a browser sends when it comes back; newer than what the address says. */
+/** Returns the id that a returning browser sends; newer than the one in the address. */
 function lastEventId(header: string | string[] | undefined): number | undefined {
   if (header === undefined || header === '') return undefined;
   if (typeof header === 'string' && /^\d{1,15}$/.test(header)) return Number(header);

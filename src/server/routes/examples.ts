@@ -3,7 +3,7 @@ import type { JobState } from '../../jobs/types.js';
 
 const gib = 1024 ** 3;
 
-/** What the document shows, so that somebody who reads it can send and expect something. */
+/** An example for the document, so that readers know what to send and expect. */
 export const jobRequestExample = {
   command: ['python', 'train.py', '--batch-size', '{batch_size}'],
   memoryBytes: 6 * gib,

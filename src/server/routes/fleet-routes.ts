@@ -1,11 +1,17 @@
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
-import type { Fleet } from '../../fleet/types.js';
+import type { Fleet } from '../../fleet/document.js';
 import { GiB } from '../../units/bytes.js';
 import { risks } from '../../watch/types.js';
 import { bytes, epochMs, known, seconds, version } from '../schemas/common.js';
-import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
-import { type Operation, operation } from './operation.js';
+import {
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 /** Asks the Prometheus of this server. */
 export type FleetSource = () => Promise<Fleet>;
@@ -144,7 +150,7 @@ export const fleetSchema = z
   })
   .openapi('Fleet', { description: 'All nodes that a Prometheus scrapes.' });
 
-/** What the document shows. */
+/** An example for the document. */
 export const fleetExample: Fleet = {
   epochMs: 1_767_225_600_000,
   windowSeconds: 3600,

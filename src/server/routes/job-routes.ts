@@ -1,8 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import type { Daemon, Submitter } from '../../jobs/daemon/types.js';
 import { hasEnded, jobStates } from '../../jobs/types.js';
-import type { Identity } from '../access/identity.js';
-import { asSeenBy, requireOwn } from '../access/permissions.js';
+import { asSeenBy, type Identity, requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import {
   jobHistorySchema,
@@ -13,16 +12,22 @@ import {
   submittedRequestSchema,
 } from '../schemas/jobs.js';
 import type { ReadableFor } from './answer-routes.js';
-import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';
-import { type Operation, operation } from './operation.js';
+import {
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 const tag = 'jobs';
 export const jobIdParams = z.strictObject({
   id: z.string().min(1).max(100).openapi({ description: 'The id of a job.', example: '1' }),
 });
 
-/** Who a job belongs to, and what it runs as; a `Failure` where he may not have it run. */
+/** Returns a job's owner and account; a `Failure` if the person may not run it. */
 export type SubmitterOf = (identity: Identity) => Promise<Submitter>;
 
 export function jobOperations(

@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { RouteConfig, z } from '@hono/zod-openapi';
-import type { SchemaNode } from '../../config/schema-node.js';
+import { type RouteConfig, z } from '@hono/zod-openapi';
+import type { SchemaNode } from '../../config/schema.js';
 import { Failure } from '../../failure.js';
+import { versioned } from '../../files/document-version.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { AuditParts } from '../access/audit-log.js';
 import type { Identified } from '../access/identify.js';
 import type { Permission } from '../access/permissions.js';
@@ -19,13 +21,13 @@ export interface Call {
   readonly signal: AbortSignal;
   /** The user who asks; the owner, where no token is needed. */
   readonly who: Identified;
-  /** What the audit log adds to its entry of this request. */
+  /** Adds parts to the audit log's entry of this request. */
   readonly about: (parts: AuditParts) => void;
   /** All bodies that are coming in. */
   readonly bodies: IncomingBytes;
 }
 
-/** What a handler answers; `sent` where it has spoken to the client itself. */
+/** The answer of a handler; `sent` if it has answered the client itself. */
 export type Answer =
   | 'sent'
   | {
@@ -43,7 +45,7 @@ export interface Operation {
   readonly open: boolean;
   readonly id: string;
   readonly needs: Permission;
-  /** What the audit log calls it; left out, it is only listed when it is refused. */
+  /** Its name in the audit log; without one it is only logged when it is refused. */
   readonly audit: string | undefined;
   answer(
     params: Readonly<Record<string, string>>,
@@ -117,7 +119,7 @@ export function operation<
   };
 }
 
-/** Who sends one all the same is not listened to. */
+/** Tells whether a method takes a body; other methods' bodies are ignored. */
 function takesBody({ method }: { readonly method: string }): boolean {
   return method === 'post';
 }
@@ -187,8 +189,8 @@ function routeOf<Params extends z.ZodObject, Query extends z.ZodObject, Body ext
 }
 
 /**
- * What stands behind the `?` of an address, each value as what its option takes: numbers as numbers,
- * lists by their commas. What cannot be read as that stays text, and the check says so.
+ * Reads the query of an address, each value in the type of its option: numbers as numbers, lists by
+ * their commas. Unreadable values stay text, and the check reports them.
  */
 export function queryValues(
   query: URLSearchParams,
@@ -217,4 +219,49 @@ function saidTwice(name: string): Failure {
     fact: `The option ${JSON.stringify(name.slice(0, 60))} is given twice in the address.`,
     next: 'Leave one out; several values of one option are joined by commas.',
   });
+}
+
+/** Fields of `POST /plan` beside the workload. */
+interface PlanAsked extends WorkloadRequest {
+  readonly memoryBytes?: number | undefined;
+  readonly gpus?: number | undefined;
+  readonly maxBatch?: boolean | undefined;
+}
+
+/** How errors and notes name what was asked for: as a request does, or as the forms of the dashboard. */
+export const answerWords = ['request', 'form'] as const;
+export type AnswerWords = (typeof answerWords)[number];
+
+/** Makes estimates and plans: the answers of `plimsoll estimate --json` and `plan --json`. */
+export interface Answers {
+  estimate(request: WorkloadRequest, signal: AbortSignal, words?: AnswerWords): Promise<object>;
+  plan(request: PlanAsked, signal: AbortSignal, words?: AnswerWords): Promise<object>;
+  /** The values that are taken for what a request leaves out. */
+  estimateAssumptions(request: WorkloadRequest, signal: AbortSignal): Promise<object>;
+  planAssumptions(request: PlanAsked, signal: AbortSignal): Promise<object>;
+  /** The models and cards that a request can name. */
+  names(): Promise<object>;
+}
+
+/** Of a route that takes nothing: whatever stands there is a mistake worth telling. */
+export const nothing = z.strictObject({});
+export const noBody = { schema: z.undefined(), example: undefined };
+
+export function jsonAnswer(
+  value: object,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return {
+    status,
+    body: JSON.stringify(versioned(value)),
+    // It is true now; caches must not keep it.
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
+  };
+}
+
+/** The declaration of an answer in JSON. */
+export function jsonContent(schema: z.ZodType, description: string, example: object) {
+  const content = { schema, example: versioned(example) };
+  return { description, content: { 'application/json': content } };
 }

@@ -6,9 +6,8 @@ import { renderRunHtml } from '../../report/run-html.js';
 import type { Outcome, RunReport } from '../../run/types.js';
 import { requireOwn } from '../access/permissions.js';
 import { pageOfJobHeaders } from '../http/exchanges.js';
-import { noBody, nothing } from './answers.js';
 import { jobIdParams } from './job-routes.js';
-import { type Answer, type Operation, operation } from './operation.js';
+import { type Answer, noBody, nothing, type Operation, operation } from './operation.js';
 
 /** Makes the page of a snapshot file; a `Failure` where it cannot be read. */
 export type SnapshotPage = (file: string, signal: AbortSignal) => Promise<Uint8Array<ArrayBuffer>>;
@@ -21,7 +20,7 @@ const attemptParams = jobIdParams.extend({
     .openapi({ description: 'The number of an attempt.', example: '1' }),
 });
 
-/** What a job leaves for people to read; only for those who may read its log. */
+/** Operations for a job's reports; only for people who may read its log. */
 export function reportOperations(
   daemon: Daemon,
   version: string,

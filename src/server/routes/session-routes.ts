@@ -1,11 +1,18 @@
 import { z } from '@hono/zod-openapi';
 import { type Gate, loginLink, openSession, serverProof } from '../access/identify.js';
-import { roles } from '../access/identity.js';
+import { roles } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import { addressOf } from '../local/peer-credentials.js';
 import { bytes, version } from '../schemas/common.js';
-import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
-import { type Answer, type Operation, operation } from './operation.js';
+import {
+  type Answer,
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 const tag = 'server';
 
@@ -14,7 +21,7 @@ export function sessionOperations(
   gate: Gate | undefined,
   /** Answers that go on are looked at again. */
   onEnd: () => void,
-  /** Where the page is. */
+  /** Returns the address of the page. */
   url: () => string,
 ): readonly Operation[] {
   const answers = {

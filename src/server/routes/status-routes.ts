@@ -1,9 +1,15 @@
 import { z } from '@hono/zod-openapi';
 import type { Daemon, WorkersStatus } from '../../jobs/daemon/types.js';
 import { bytes, known, version } from '../schemas/common.js';
-import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { statusExample } from './examples.js';
-import { type Operation, operation } from './operation.js';
+import {
+  jsonAnswer,
+  jsonContent,
+  noBody,
+  nothing,
+  type Operation,
+  operation,
+} from './operation.js';
 
 const tag = 'server';
 const mib = 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { z } from '@hono/zod-openapi';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Fleet } from '../../fleet/types.js';
+import type { Fleet } from '../../fleet/document.js';
 import type {
   DaemonEvent,
   DeviceHistory,
@@ -15,7 +15,7 @@ import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { eventSchema } from '../routes/event-route.js';
 import type { fleetSchema } from '../routes/fleet-routes.js';
 import type { workersStatusSchema } from '../routes/status-routes.js';
-import type { deviceHistorySchema, deviceSchema } from './devices.js';
+import type { deviceHistorySchema, deviceSchema } from './common.js';
 import type { jobHistorySchema, jobRequestSchema, jobSchema, jobSummarySchema } from './jobs.js';
 import type { workloadRequestSchema } from './workload.js';
 
@@ -26,7 +26,7 @@ type Frozen<T> = T extends (infer Item)[]
     ? { readonly [Key in keyof T]: Frozen<T[Key]> }
     : T;
 
-/** What the daemon answers; the server adds the version. */
+/** The daemon's answer; the server adds the version. */
 type Unversioned<Schema extends z.ZodType> = Omit<z.output<Schema>, 'schema'>;
 
 describe('what the document declares', () => {

@@ -1,13 +1,13 @@
 import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
-import { bases } from '../../jobs/basis.js';
+import { bases } from '../../jobs/reasons/types.js';
 import { jobStates } from '../../jobs/types.js';
 import { environmentChangers } from '../../plan/environment/job-environment.js';
 import { rungs } from '../../run/types.js';
 import { bytes, epochMs, known, moment, provenance, seconds, version } from './common.js';
 import { workloadRequestSchema } from './workload.js';
 
-/** What a program can be started with. */
+/** The settings that a program can be started with. */
 const settingsSchema = z.object({
   batch_size: known(z.number()),
   accumulation: z.number(),
@@ -18,7 +18,7 @@ const settingsSchema = z.object({
   simulated_device: z.boolean().optional(),
 });
 
-/** What was changed so that a job fits. */
+/** The changes that make a job fit. */
 const degradedSettings = {
   batch: z.number(),
   accumulation: z.number(),
@@ -448,7 +448,7 @@ export const jobHistorySchema = z
   .object({ ...version, epochMs: z.array(epochMs), usedBytes: z.array(z.number().nullable()) })
   .openapi('JobHistory', { description: 'What a job held over time; null where it is unknown.' });
 
-/** What a job was asked to be. */
+/** The job as it was requested. */
 export const submittedRequestSchema = z
   .object({ ...version, request: jobRequestSchema })
   .openapi('SubmittedRequest');

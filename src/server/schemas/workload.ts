@@ -105,7 +105,7 @@ export const workloadRequestSchema = z.strictObject(workloadFields).openapi('Wor
   description: 'A model and how it is run; what is left out is open, or has its usual value.',
 });
 
-/** What `POST /plan` takes beside the workload. */
+/** Fields of `POST /plan` beside the workload. */
 export const planRequestSchema = z
   .strictObject({
     ...workloadFields,
@@ -129,7 +129,7 @@ const peak = z.object({
   leastCapacityBytes: z.int(),
 });
 
-/** What `plimsoll estimate --json` answers; more may stand beside it. */
+/** The answer of `plimsoll estimate --json`; it may have more fields. */
 export const estimateSchema = z
   .looseObject({
     ...version,
@@ -175,7 +175,7 @@ export const namesSchema = z
   })
   .openapi('Names');
 
-/** What `plimsoll plan --json` answers; more may stand beside it. */
+/** The answer of `plimsoll plan --json`; it may have more fields. */
 export const planSchema = z
   .looseObject({
     ...version,

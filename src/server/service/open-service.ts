@@ -2,9 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { alertSinks } from '../../config/alert-sinks.js';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { alertSinks, openDevices, type Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
 import { machineRoots } from '../../device/kernel-files.js';
 import { localEngine } from '../../engine/local/local-engine.js';
@@ -13,11 +11,11 @@ import { openEstimateWork } from '../../estimate/thread/estimate-threads.js';
 import { Failure } from '../../failure.js';
 import { makeFolder, packageFolder } from '../../files/folders.js';
 import { askFleet } from '../../fleet/ask-fleet.js';
+import type { Fleet } from '../../fleet/document.js';
 import { openPrometheus, type Prometheus, type PrometheusAddress } from '../../fleet/prometheus.js';
-import type { Fleet } from '../../fleet/types.js';
 import { estimatesAtOnce, estimatingHost } from '../../jobs/daemon/estimates/estimates-at-once.js';
 import { openDaemon } from '../../jobs/daemon/open-daemon.js';
-import { environmentForJobs } from '../../jobs/daemon/running/inherited-environment.js';
+import { environmentForJobs } from '../../jobs/daemon/running/job-files.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { readJobVariables } from '../../jobs/job-variables.js';
 import type { PlacementPolicy } from '../../jobs/placement.js';
@@ -45,21 +43,21 @@ export interface ServiceOptions {
   readonly host: string;
   readonly port: number;
   readonly token?: string | undefined;
-  /** Where it listens on this machine beside the port. */
+  /** Its socket on this machine beside the port. */
   readonly socket?: string | undefined;
   /** Other accounts of this machine may use it without a token. */
   readonly localUsers?: boolean | undefined;
   readonly allowedHosts?: readonly string[] | undefined;
   readonly policy?: PlacementPolicy | undefined;
-  /** Where the fleet is asked for; left out, there is none. */
+  /** The Prometheus of the fleet; without it there is none. */
   readonly prometheus?: PrometheusAddress | undefined;
   readonly python?: string | undefined;
   readonly logRequests?: boolean | undefined;
   readonly version: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** What was changed in it before. */
+  /** Earlier changes of it. */
   readonly environmentChanges?: readonly EnvironmentChange[];
-  /** Where jobs run that name no folder. */
+  /** The folder of jobs that name none. */
   readonly folder: string;
   /** Lines for the person who runs the server. */
   log(line: string): void;
@@ -73,7 +71,7 @@ export interface Service {
   readonly daemon: Daemon;
   /** Opens the dashboard, once, without a token. */
   readonly pageLink: () => string;
-  /** What could not be seen on this machine. */
+  /** Facts about this machine that could not be read. */
   readonly notes: readonly string[];
   /** Jobs go on. */
   close(): Promise<void>;
@@ -226,7 +224,7 @@ function inUse(home: string, cause: Failure): Failure {
   });
 }
 
-/** What servers write before they move it into place: the name, and the process that wrote it. */
+/** Temporary files that servers rename into place: the name, and the process that wrote it. */
 const temporary =
   /^(?:(?:token|server\.json)\.(\d+)\.tmp|jobs\.db\.new-(\d+)(?:-journal|-wal|-shm)?)$/;
 
@@ -253,7 +251,7 @@ function isProcessAlive(pid: number): boolean {
 
 interface LocalAccessOptions {
   readonly home: string;
-  /** Where it was asked to listen. */
+  /** The socket that it was asked to listen on. */
   readonly socket?: string | undefined;
   /** Whether accounts other than that of the server may use it. */
   readonly localUsers?: boolean | undefined;

@@ -1,12 +1,11 @@
 import { basename } from 'node:path';
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
+import { openDevices, type Settings } from '../../config/settings.js';
 import { localEngine } from '../../engine/local/local-engine.js';
 import { keepPeak, keptPeaks, measuredFolder } from '../../engine/measured-peaks.js';
 import { readAllocation, withinAllocation } from '../../engine/slurm/allocation.js';
 import { expectedSeconds, measuredRun, workloadKey } from '../../jobs/corrections.js';
 import { openDaemon } from '../../jobs/daemon/open-daemon.js';
-import { environmentForJobs } from '../../jobs/daemon/running/inherited-environment.js';
+import { environmentForJobs } from '../../jobs/daemon/running/job-files.js';
 import { judgeNeed } from '../../jobs/daemon/submission/need.js';
 import type { Daemon, JobView } from '../../jobs/daemon/types.js';
 import { endMarginSeconds, outOfTime, type PackedJob } from '../../jobs/pack/pack-list.js';
@@ -16,9 +15,9 @@ import { isKnown, type Known } from '../../units/known.js';
 
 export interface PackOptions {
   readonly jobs: readonly PackedJob[];
-  /** Where peaks are kept for the next list. */
+  /** The home that keeps peaks for the next list. */
   readonly home: string;
-  /** Where this list has its store, its logs and its runs. */
+  /** The home of this list's store, logs and runs. */
   readonly ownHome: string;
   readonly settings: Settings;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -29,7 +28,7 @@ export interface PackOptions {
   readonly onChange: (text: string) => void;
 }
 
-/** What became of a line of the list. */
+/** The result of one line of the list. */
 export interface PackedResult {
   readonly job: PackedJob;
   /** `left`: it was not started, or cut off by the end of the allocation. */

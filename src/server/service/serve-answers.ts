@@ -7,9 +7,8 @@ import type { EstimateWork } from '../../estimate/estimate-work.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
 import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
-import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
+import { fileStates, pythonPackages } from '../../jobs/daemon/estimates/file-states.js';
 import { keptProgram } from '../../jobs/daemon/estimates/kept-programs.js';
-import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
 import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
@@ -35,7 +34,7 @@ import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/work
 import type { Plan } from '../../plan/fit/types.js';
 import { accountPlace } from '../../run/launch/account-place.js';
 import type { Account } from '../../run/types.js';
-import type { Answers, AnswerWords } from '../routes/answers.js';
+import type { Answers, AnswerWords } from '../routes/operation.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whichever of them
@@ -61,7 +60,7 @@ export interface ServeAnswers extends Answers {
     signal: AbortSignal,
     withLimit?: ConcurrencyLimit,
   ): Promise<Plan>;
-  /** What a program needs, traced in its own Python, folder and environment. */
+  /** Estimates a program, traced in its own Python, folder and environment. */
   program(
     asked: ProgramAsked,
     signal: AbortSignal,
@@ -83,11 +82,11 @@ export interface ProgramAsked {
   readonly onProgress?: ((text: string, share?: number) => void) | undefined;
 }
 
-/** Where Python is looked for, and files that a request names. */
+/** The places to look for Python, and for files that a request names. */
 export interface AnswerPlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
-  /** Where estimates of programs are kept. */
+  /** The home that keeps estimates of programs. */
   readonly home: string;
   readonly version: string;
 }

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { makeFolder } from '../../files/folders.js';
 import { readOwnDocument } from '../../files/own-file.js';
 
-/** Where a server that is root listens for the accounts of its machine. */
+/** The socket of a root server for the accounts of its machine. */
 export const usualSocket = '/run/plimsoll/server.sock';
 
-/** What a server that runs tells the commands of the same home. */
+/** A running server's note for the commands of the same home. */
 export interface ServerNote {
   readonly url: string;
   readonly pid: number;

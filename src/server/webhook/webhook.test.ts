@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { makeCertificate } from '../../../test/support/certificate.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import { createVirtualClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
-import { openWebhook, type Webhook } from './open-webhook.js';
+import { openWebhook, reviewEstimates, type Webhook } from './open-webhook.js';
 
 let folder = '';
 let files = { cert: '', key: '' };
@@ -198,4 +200,40 @@ describe('the webhook over TLS', () => {
       fact: expect.stringMatching(fact),
     });
   });
+});
+
+const waitSeconds = 8;
+
+/** Estimates that end when the test says so. */
+function estimates() {
+  const clock = createVirtualClock();
+  const made: ((bytes: number) => void)[] = [];
+  const ask = reviewEstimates(() => new Promise<number>((resolve) => made.push(resolve)), clock);
+  return { clock, made, ask: (workload: WorkloadRequest) => ask(workload, waitSeconds) };
+}
+
+it('goes on when a review cannot wait, and answers the next one of this workload', async () => {
+  const { clock, made, ask } = estimates();
+  await Promise.all([
+    expect(ask({ model: 'gpt2' })).rejects.toMatchObject({ code: 'estimate-not-ready' }),
+    clock.advance(waitSeconds),
+  ]);
+  const second = ask({ model: 'gpt2' });
+  made[0]?.(7);
+  expect(await second).toBe(7);
+  expect(await ask({ model: 'gpt2' })).toBe(7);
+  expect(made).toHaveLength(1);
+});
+
+it('takes so many different ones at once, and more when those are done', async () => {
+  const { made, ask } = estimates();
+  const first = Array.from({ length: 200 }, (_, at) => ask({ model: 'gpt2', batch: at + 1 }));
+  await expect(ask({ model: 'gpt2', batch: 1000 })).rejects.toMatchObject({
+    code: 'too-many-estimates',
+  });
+  for (const end of made) end(7);
+  await Promise.all(first);
+  const next = ask({ model: 'gpt2', batch: 1000 });
+  made.at(-1)?.(9);
+  expect(await next).toBe(9);
 });

@@ -1,6 +1,5 @@
 import { groupedBy } from '../../units/grouped-by.js';
-import type { History } from '../history/history.js';
-import { before, type Lives, never } from '../history/lives.js';
+import { before, type History, type Lives, never } from '../history/history.js';
 import {
   type DeviceSnapshot,
   type Events,
@@ -9,9 +8,9 @@ import {
   rowOf,
   type Snapshot,
 } from '../snapshot.js';
-import { isOwn, isPassing } from './frame-place.js';
+import { isOwn, isPassing } from './holders.js';
 
-/** What grows step by step and is never freed. */
+/** Memory that grows step by step and is never freed. */
 export interface Leak {
   readonly stack: number;
   readonly bytes: number;
@@ -21,8 +20,8 @@ export interface Leak {
   readonly bytesPerStep: number;
   readonly bytesPerSecond: number | 'unknown';
   /**
-   * What was made on the way to it and stays as long as it does: as a rule what autograd keeps for a
-   * backward pass that never comes.
+   * Other memory made on the way to it that lives as long: usually tensors that autograd keeps for
+   * a backward pass that never comes.
    */
   readonly heldWith: { readonly bytes: number; readonly count: number; readonly stacks: number };
 }
@@ -128,7 +127,7 @@ function leakOf(growth: Growth, { events }: DeviceSnapshot): Omit<Leak, 'heldWit
   };
 }
 
-/** Where the steps of a job begin: numbers of events, rising. Step 0 is all before the first. */
+/** The starts of a job's steps: numbers of events, rising. Step 0 is all before the first. */
 interface Steps {
   readonly starts: readonly number[];
   /** How they were found. */
@@ -304,7 +303,7 @@ function loads({ name }: Frame): boolean {
   return loading.test(name);
 }
 
-/** What one stack allocated and did not free, over the steps. */
+/** Bytes that one stack allocated and did not free, over the steps. */
 interface Growth {
   readonly stack: number;
   count: number;

@@ -3,10 +3,9 @@ import {
   largestSmall,
   segmentSizeFor,
   sharedSegment,
-} from '../../estimate/allocator/sizes.js';
+} from '../../estimate/allocator/settings.js';
 import { heldAt, joined } from '../history/held-segments.js';
-import type { History } from '../history/history.js';
-import type { Lives } from '../history/lives.js';
+import type { History, Lives } from '../history/history.js';
 import { type DeviceSnapshot, type Names, rowOf, type Snapshot } from '../snapshot.js';
 import { type Holder, holdersAt } from './holders.js';
 
@@ -24,7 +23,7 @@ export interface OutOfMemoryEvent {
   readonly timeUs: number;
   readonly stack: number;
   readonly askedBytes: number;
-  /** What the driver would have had to give. */
+  /** Bytes that the driver would have had to give. */
   readonly segmentBytes: number;
   readonly deviceFreeBytes: number | 'unknown';
   readonly allocatedBytes: number;
@@ -35,7 +34,7 @@ export interface OutOfMemoryEvent {
   /** Free inside the allocator where this request may not go: other streams, small blocks. */
   readonly elsewhereBytes: number;
   readonly cause: OutOfMemoryCause;
-  /** Who held the most then. */
+  /** The largest holders at that time. */
   readonly holders: readonly Holder[];
 }
 

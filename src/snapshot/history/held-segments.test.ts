@@ -3,7 +3,7 @@ import { MiB } from '../../units/bytes.js';
 import { madeSnapshot, recorded, recordedNames } from '../made-snapshot-for-tests.js';
 import type { DeviceSnapshot, Snapshot } from '../snapshot.js';
 import { segmentLives } from './held-segments.js';
-import { before, never } from './lives.js';
+import { before, never } from './history.js';
 
 const base = 0x7f0000000000;
 

@@ -1,7 +1,7 @@
-import { segmentStep, sharedSegment, smallSegment } from '../../estimate/allocator/sizes.js';
+import { segmentStep, sharedSegment, smallSegment } from '../../estimate/allocator/settings.js';
 import { action } from '../records/known-strings.js';
 import { type DeviceSnapshot, type Names, rowOf } from '../snapshot.js';
-import { before, never } from './lives.js';
+import { before, never } from './history.js';
 
 interface Held {
   readonly offset: number;
@@ -10,7 +10,7 @@ interface Held {
   readonly type: 'small' | 'large';
 }
 
-/** What the allocator holds of the driver: segments, and the pages of expandable ones. */
+/** Memory that the allocator holds of the driver: segments, and the pages of expandable ones. */
 export interface HeldSegments {
   readonly segments: Map<number, Held>;
   readonly pages: Map<number, Held>;

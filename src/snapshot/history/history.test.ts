@@ -6,8 +6,7 @@ import {
   recordedTruth,
 } from '../made-snapshot-for-tests.js';
 import type { DeviceSnapshot, Snapshot } from '../snapshot.js';
-import { rebuildHistory } from './history.js';
-import { never } from './lives.js';
+import { never, rebuildHistory } from './history.js';
 
 const MiB = 1024 ** 2;
 const base = 0x7f0000000000;

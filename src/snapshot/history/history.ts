@@ -1,4 +1,4 @@
-import { blockSizeFor, largestSmall } from '../../estimate/allocator/sizes.js';
+import { blockSizeFor, largestSmall } from '../../estimate/allocator/settings.js';
 import { action } from '../records/known-strings.js';
 import {
   type Block,
@@ -8,10 +8,90 @@ import {
   rowOf,
   type Snapshot,
 } from '../snapshot.js';
-import { before, Lives, never } from './lives.js';
+import { Room } from '../tables/stack-table.js';
+
+/** Not freed by the end of the recording. */
+export const never = -1;
+/** Allocated before the recording began. */
+export const before = -1;
+
+/** Every allocation that the recording shows, from its birth to its end, in columns. */
+export class Lives {
+  readonly #bytes: Room<Float64Array>;
+  readonly #requested: Room<Float64Array>;
+  readonly #born: Room<Int32Array>;
+  readonly #freed: Room<Int32Array>;
+  readonly #returned: Room<Int32Array>;
+  readonly #stack: Room<Int32Array>;
+  readonly #address: Room<Int32Array>;
+  readonly #stream: Room<Uint16Array>;
+  length = 0;
+
+  constructor(expected: number) {
+    this.#bytes = new Room(Float64Array, expected);
+    this.#requested = new Room(Float64Array, expected);
+    this.#born = new Room(Int32Array, expected);
+    this.#freed = new Room(Int32Array, expected);
+    this.#returned = new Room(Int32Array, expected);
+    this.#stack = new Room(Int32Array, expected);
+    this.#address = new Room(Int32Array, expected);
+    this.#stream = new Room(Uint16Array, expected);
+  }
+
+  /** Bytes of the block, as the allocator counts them. */
+  get bytes(): Float64Array {
+    return this.#bytes.column;
+  }
+  /** Bytes that were asked for. */
+  get requested(): Float64Array {
+    return this.#requested.column;
+  }
+  /** The event that allocated it, or `before`. */
+  get born(): Int32Array {
+    return this.#born.column;
+  }
+  /** The event that freed it, or `never`. */
+  get freed(): Int32Array {
+    return this.#freed.column;
+  }
+  /** The event after which no stream used it any more, or `never`. */
+  get returned(): Int32Array {
+    return this.#returned.column;
+  }
+  get stack(): Int32Array {
+    return this.#stack.column;
+  }
+  get address(): Int32Array {
+    return this.#address.column;
+  }
+  get stream(): Uint16Array {
+    return this.#stream.column;
+  }
+
+  add(
+    bytes: number,
+    requested: number,
+    born: number,
+    stack: number,
+    address: number,
+    stream: number,
+  ): number {
+    const life = this.length;
+    this.length += 1;
+    this.#bytes.upTo(life)[life] = bytes;
+    this.#requested.upTo(life)[life] = requested;
+    this.#born.upTo(life)[life] = born;
+    this.#freed.upTo(life)[life] = never;
+    this.#returned.upTo(life)[life] = never;
+    this.#stack.upTo(life)[life] = stack;
+    this.#address.upTo(life)[life] = address;
+    this.#stream.upTo(life)[life] = stream;
+    return life;
+  }
+}
 
 /** How much was held at an instant. */
-export interface Level {
+interface Level {
   /** The event after which it was so; -1: before the first. */
   readonly index: number;
   readonly allocatedBytes: number;
@@ -19,7 +99,7 @@ export interface Level {
   readonly reservedBytes: number;
 }
 
-/** What happened on one device, put together from its events and what is left at the end. */
+/** The history of one device, rebuilt from its events and its final state. */
 export interface History {
   readonly lives: Lives;
   readonly start: Level;
@@ -36,7 +116,7 @@ export interface History {
 }
 
 /** Called after every event: what is held then. */
-export type LevelVisitor = (
+type LevelVisitor = (
   index: number,
   row: number,
   allocatedBytes: number,
@@ -180,7 +260,7 @@ function sortedByOffset<One extends { readonly address: number }>(
   return blocks.toSorted((a, b) => (offset[b.address] ?? 0) - (offset[a.address] ?? 0));
 }
 
-/** What is held now, less what was taken since, and with what was given back. */
+/** Returns the bytes held at the start: those held now, less those taken since, plus those given back. */
 function reservedAtStart({ segments, events }: DeviceSnapshot): number {
   let bytes = segments.reduce((sum, segment) => sum + segment.totalBytes, 0);
   for (let index = 0; index < events.length; index += 1) {
@@ -208,9 +288,9 @@ interface Beginning {
 }
 
 /**
- * What was there before the first event. The recording is a ring whose beginning may be lost, so
- * this is concluded from its end: what is there now and was not allocated in between, and what was
- * freed without having been allocated.
+ * Reconstructs the state before the first event. The recording is a ring whose beginning may be
+ * lost, so the state follows from its end: blocks that exist now and were not allocated in between,
+ * and blocks that were freed without an allocation.
  */
 export function findBeginning(device: DeviceSnapshot, addressCount: number): Beginning {
   const { events } = device;
@@ -230,7 +310,7 @@ export function findBeginning(device: DeviceSnapshot, addressCount: number): Beg
   return { blocks: blocks.earlier, segments: segments.earlier };
 }
 
-/** What is freed before it is allocated was there; what is allocated first was not. */
+/** Returns the blocks whose first event is a free: they existed before the recording. */
 function firstTouched(events: Events, addressCount: number, what: 'blocks' | 'segments') {
   const seen = new Uint8Array(addressCount);
   const earlier: Earlier[] = [];
@@ -302,7 +382,7 @@ class SegmentMap {
   }
 }
 
-/** Where a number is, or would be, in a sorted list. */
+/** Returns the index of a number in a sorted list, or the index to insert it at. */
 function placeOf(sorted: readonly number[], wanted: number): number {
   let low = 0;
   let high = sorted.length;

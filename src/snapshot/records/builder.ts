@@ -8,19 +8,18 @@ import {
   type ValueStack,
 } from '../pickle/values.js';
 import { limits, refuseLimit, refuseSnapshot } from '../refusals.js';
-import { Room } from '../tables/room.js';
-import { StackTable } from '../tables/stack-table.js';
-import { TupleTable } from '../tables/tuple-table.js';
+import { Room, StackTable, TupleTable } from '../tables/stack-table.js';
 import { keyCount, keyId, knownStrings } from './known-strings.js';
-import { ObjectTable, shape } from './object-table.js';
 import { RecordFields } from './record-fields.js';
 import {
   type AnnotationRow,
   BlockColumns,
   EventColumns,
+  ObjectTable,
   type RecordTables,
   RowList,
   type SegmentRow,
+  shape,
 } from './tables.js';
 
 const bit = (key: Parameters<typeof keyId>[0]) => 1 << keyId(key);

@@ -1,4 +1,4 @@
-/** What can happen, one number each; 0 stands for an action of a PyTorch newer than this list. */
+/** The actions of an allocator, one number each; 0 is an action of a PyTorch newer than this list. */
 export const action = {
   other: 0,
   alloc: 1,

@@ -1,8 +1,7 @@
 import { kind, kindOf, payloadMask, trueTag, type ValueStack } from '../pickle/values.js';
 import { limits, refuseLimit, refuseSnapshot } from '../refusals.js';
 import { action, actionOf, blockState, keyId, stateOf } from './known-strings.js';
-import { shape } from './object-table.js';
-import type { RecordTables } from './tables.js';
+import { type RecordTables, shape } from './tables.js';
 
 const key = {
   size: keyId('size'),

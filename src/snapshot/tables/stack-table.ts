@@ -1,5 +1,48 @@
 import { limits, refuseLimit } from '../refusals.js';
-import { Room } from './room.js';
+
+type Column = Uint8Array | Uint16Array | Int32Array | Uint32Array | Float64Array;
+
+/**
+ * A column that grows. Memory that is not written to yet costs nothing on the systems we know, so
+ * a generous first size saves the copies.
+ */
+export class Room<Kind extends Column> {
+  column: Kind;
+  readonly #make: new (
+    length: number,
+  ) => Kind;
+
+  constructor(make: new (length: number) => Kind, expected = 64) {
+    this.#make = make;
+    this.column = new make(Math.max(64, expected));
+  }
+
+  /** The column, long enough to hold something at `index`. */
+  upTo(index: number): Kind {
+    if (index >= this.column.length) this.#grow(index + 1);
+    return this.column;
+  }
+
+  /** The first `length` entries, without the room behind them. */
+  used(length: number): Kind {
+    const made = this.column.subarray(0, length);
+    // `subarray` of a column is a column of the same kind, which its type does not say.
+    return isSame(made, this.#make) ? made : this.column;
+  }
+
+  #grow(length: number): void {
+    const larger = new this.#make(Math.max(length, this.column.length * 2));
+    larger.set(this.column);
+    this.column = larger;
+  }
+}
+
+function isSame<Kind extends Column>(
+  column: Column,
+  make: new (length: number) => Kind,
+): column is Kind {
+  return column instanceof make;
+}
 
 /**
  * Call stacks, each different one once: PyTorch writes a list for every allocation, and most of them
@@ -91,4 +134,82 @@ function hashOf(from: Int32Array, start: number, end: number): number {
     hash ^= hash >>> 15;
   }
   return hash;
+}
+
+/**
+ * Numbers that belong together, each different group once: groups of the same content have the same
+ * number. Open addressing over flat columns; no object is made for a group.
+ *
+ * @example
+ * const table = new TupleTable();
+ * table.idOf(7, 9); // 0
+ * table.idOf(7, 9); // 0
+ */
+export class TupleTable {
+  readonly #first = new Room(Uint32Array);
+  readonly #second = new Room(Uint32Array);
+  readonly #third = new Room(Uint32Array);
+  #slots = new Int32Array(64).fill(-1);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  get first(): Uint32Array {
+    return this.#first.column;
+  }
+
+  get second(): Uint32Array {
+    return this.#second.column;
+  }
+
+  get third(): Uint32Array {
+    return this.#third.column;
+  }
+
+  /** The number of this group; a new one when it was not seen before. */
+  idOf(first: number, second: number, third = 0): number {
+    const mask = this.#slots.length - 1;
+    const one = this.#first.column;
+    const two = this.#second.column;
+    const three = this.#third.column;
+    let slot = scramble(first, second, third) & mask;
+    let id = this.#slots[slot] ?? -1;
+    while (id !== -1) {
+      if (one[id] === first && two[id] === second && three[id] === third) return id;
+      slot = (slot + 1) & mask;
+      id = this.#slots[slot] ?? -1;
+    }
+    return this.#add(slot, first, second, third);
+  }
+
+  #add(slot: number, first: number, second: number, third: number): number {
+    const id = this.#length;
+    this.#length += 1;
+    this.#first.upTo(id)[id] = first;
+    this.#second.upTo(id)[id] = second;
+    this.#third.upTo(id)[id] = third;
+    this.#slots[slot] = id;
+    if (this.#length * 2 > this.#slots.length) this.#rehash();
+    return id;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(this.#slots.length * 2).fill(-1);
+    const mask = slots.length - 1;
+    for (let id = 0; id < this.#length; id += 1) {
+      const place = [this.first[id] ?? 0, this.second[id] ?? 0, this.third[id] ?? 0] as const;
+      let slot = scramble(...place) & mask;
+      while (slots[slot] !== -1) slot = (slot + 1) & mask;
+      slots[slot] = id;
+    }
+    this.#slots = slots;
+  }
+}
+
+function scramble(first: number, second: number, third: number): number {
+  let mixed = Math.imul(first ^ Math.imul(third, 0x9e3779b1), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 15) ^ second, 0xc2b2ae35);
+  return mixed ^ (mixed >>> 13);
 }

@@ -284,9 +284,9 @@ function wordBytes(...values: readonly number[]): Uint8Array {
 const maxBlocks = 8000;
 
 /**
- * What must stand behind the blocks of a stream: their index and the footer. Both follow from what
- * the blocks were, so they are made here and compared, not read. A damaged byte that looks like the
- * end of the blocks is found out by it.
+ * The bytes that must follow the blocks of a stream: their index and the footer. Both follow from
+ * the blocks, so they are computed and compared, not read. They reveal a damaged byte that looks
+ * like the end of the blocks.
  */
 class StreamTail {
   readonly #records: number[] = [];

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DeviceInfo } from '../../device/types.js';
+import type { DeviceInfo } from '../../device/device.js';
 import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';

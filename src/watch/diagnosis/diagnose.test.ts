@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { ProcessReading } from '../../device/device.js';
 import { type ScenarioName, simulateInstant } from '../../device/discover.js';
-import type { ProcessReading } from '../../device/types.js';
 import type { Cause, Leak } from '../types.js';
 import { type Cell, Cells } from './cells.js';
 import {

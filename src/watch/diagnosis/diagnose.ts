@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../device/types.js';
+import type { ProcessReading } from '../../device/device.js';
 import { isKnown } from '../../units/known.js';
 import type { Cause, Forecast, Leak, MemoryPoint } from '../types.js';
 import { type Cell, Cells } from './cells.js';

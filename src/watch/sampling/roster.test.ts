@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DeviceLost } from '../../device/types.js';
+import { DeviceLost } from '../../device/device.js';
 import { fakeDevice, memory } from '../fake-device-for-tests.js';
 import { type SamplerRun, startSampler } from './sampler-for-tests.js';
 

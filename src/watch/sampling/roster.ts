@@ -4,7 +4,7 @@ import {
   DeviceLost,
   type MemoryReading,
   type ProcessReading,
-} from '../../device/types.js';
+} from '../../device/device.js';
 import type { Known } from '../../units/known.js';
 
 /** What changed among the devices since it was last asked. */

@@ -1,4 +1,4 @@
-import type { Device, MemoryReading } from '../../device/types.js';
+import type { Device, MemoryReading } from '../../device/device.js';
 import { createVirtualClock, type VirtualClock } from '../../time/clock.js';
 import { fakeDevice, memory } from '../fake-device-for-tests.js';
 import { type Intervals, resolveIntervals } from './intervals.js';

@@ -1,4 +1,4 @@
-import type { Device } from '../../device/types.js';
+import type { Device } from '../../device/device.js';
 import type { Clock } from '../../time/clock.js';
 import type { Intervals } from './intervals.js';
 import { type DeviceChanges, Roster, type RosterEvents } from './roster.js';

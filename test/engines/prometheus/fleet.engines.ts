@@ -5,9 +5,9 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/document.js';
 import { expositionText, madeNode, nodeName } from '../../../src/fleet/made-fleet-for-tests.js';
 import { isAtRisk } from '../../../src/fleet/risk-order.js';
-import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/types.js';
 import { deployFolder, deployText } from '../../deploy/deploy-files.js';
 import { root } from '../../support/project-files.js';
 import {

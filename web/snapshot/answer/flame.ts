@@ -36,7 +36,7 @@ const leastShare = 1 / 1000;
 /** Python itself stops at 1,000 calls; a drawing that deep is unreadable. */
 const deepest = 100;
 
-/** Who holds memory after a tick. */
+/** Returns the holders of memory after a tick. */
 export function holdingsAt(recording: Recording, tick: number): Holding[] {
   const { count, from, to, units, stack, header } = recording;
   const held = new Float64Array(header.stacks.length);

@@ -18,7 +18,7 @@ export interface NearEvent {
   readonly title: string;
 }
 
-/** What happened at each tick from `from` to `to`, both included. */
+/** Returns the events at each tick from `from` to `to`, both included. */
 export function eventsBetween(recording: Recording, from: number, to: number): NearEvent[] {
   const found: NearEvent[] = [];
   const first = Math.max(1, from);

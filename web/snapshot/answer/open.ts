@@ -1,8 +1,7 @@
-import type { Recording } from '../data/recording.js';
-import type { Unpacked } from '../data/unpack.js';
+import type { Recording, Unpacked } from '../data/recording.js';
 import { type FlameBar, flameBars, flameTree, type Holding, holdingsAt } from './flame.js';
 
-/** What the page has to know to begin. */
+/** The facts that the page needs at the start. */
 export interface Opened {
   readonly ticks: number;
   readonly group: number;

@@ -11,7 +11,7 @@ export interface SegmentState {
   readonly blocks: Int32Array;
 }
 
-/** What the allocator held after a tick. */
+/** The allocator's memory after a tick. */
 export interface AllocatorState {
   readonly tick: number;
   readonly seconds: number | undefined;

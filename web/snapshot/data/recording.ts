@@ -1,6 +1,9 @@
-import type { RecordingHeader } from '../../../src/report/recording-header.js';
+import type {
+  ColumnName,
+  PackedColumn,
+  RecordingHeader,
+} from '../../../src/report/recording-header.js';
 import { TimeAxis } from './time-axis.js';
-import type { Unpacked } from './unpack.js';
 
 /** Bytes of a unit: the allocator's smallest step. */
 export const unitBytes = 512;
@@ -33,7 +36,7 @@ export interface Recording {
   readonly stacks: ShownStacks;
 }
 
-export interface Segments {
+interface Segments {
   readonly born: Uint32Array;
   readonly end: Uint32Array;
   readonly place: Uint32Array;
@@ -41,7 +44,7 @@ export interface Segments {
   readonly kind: Uint16Array;
 }
 
-export interface ShownStacks {
+interface ShownStacks {
   /** Those that have a colour, from the bottom of the chart up: what is steady lies below. */
   readonly order: readonly number[];
   /** The most that each of `order` held, in bytes. */
@@ -136,4 +139,39 @@ function shown(lives: Lives, { stacks, ticks }: RecordingHeader): ShownStacks {
     placeOf[one] = place;
   });
   return { order, peakBytes: order.map((one) => (most[one] ?? 0) * unitBytes), placeOf };
+}
+
+/** The packed data of a page, opened: its header, and the columns where they lie. */
+export interface Unpacked {
+  readonly header: RecordingHeader;
+  u16(name: ColumnName): Uint16Array;
+  u32(name: ColumnName): Uint32Array;
+  f64(name: ColumnName): Float64Array;
+}
+
+/** Opens what `packRecording` packed. */
+export async function unpack(pieces: readonly string[]): Promise<Unpacked> {
+  const packed = new Blob(pieces.map(fromBase64));
+  const stream = packed.stream().pipeThrough(new DecompressionStream('gzip'));
+  return openColumns(await new Response(stream).arrayBuffer());
+}
+
+function openColumns(buffer: ArrayBuffer): Unpacked {
+  const words = new DataView(buffer).getFloat64(0, true);
+  const text = new TextDecoder().decode(new Uint8Array(buffer, 8, words));
+  const header: RecordingHeader = JSON.parse(text);
+  const at = ({ start }: PackedColumn) => 8 + words + start;
+  return {
+    header,
+    u16: (name) => new Uint16Array(buffer, at(header.columns[name]), header.columns[name].length),
+    u32: (name) => new Uint32Array(buffer, at(header.columns[name]), header.columns[name].length),
+    f64: (name) => new Float64Array(buffer, at(header.columns[name]), header.columns[name].length),
+  };
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let at = 0; at < raw.length; at += 1) bytes[at] = raw.charCodeAt(at);
+  return bytes;
 }

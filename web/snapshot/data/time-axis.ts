@@ -1,4 +1,4 @@
-/** What the horizontal axis shows: time, evenly, or the order of events. */
+/** The meaning of the horizontal axis: time, evenly, or the order of events. */
 export type AxisKind = 'time' | 'events';
 
 /** Times of ticks: between two points time goes on evenly. */

@@ -75,7 +75,7 @@ export function fetchJob(id: string): Promise<JobView> {
   return ask(`jobs/${encodeURIComponent(id)}`);
 }
 
-/** What a job was asked to be, to submit it again. */
+/** Fetches the request of a job, to submit it again. */
 export async function fetchJobRequest(id: string): Promise<JobRequest> {
   const path = `jobs/${encodeURIComponent(id)}/request`;
   return (await ask<{ readonly request: JobRequest }>(path)).request;
@@ -150,7 +150,7 @@ export function fetchNames(): Promise<KnownNames> {
   return ask('names');
 }
 
-/** Who the server takes this browser for. */
+/** Fetches the person that the server takes this browser for. */
 export function fetchWho(): Promise<{
   readonly name: string;
   readonly role: 'admin' | 'user' | 'viewer';
@@ -178,7 +178,7 @@ const firstEnded = 100;
 const active: readonly JobState[] = ['running', 'waiting'];
 const ended: readonly JobState[] = ['succeeded', 'failed', 'cancelled', 'refused', 'expired'];
 
-/** What is shown at once: what runs and waits, and a few that ended. */
+/** Fetches the first jobs to show: those that run and wait, and a few that ended. */
 export async function firstJobs(): Promise<JobList> {
   const [now, before] = await Promise.all([
     fetchJobs({ states: active, limit: pageJobs, order: 'oldest' }),

@@ -21,7 +21,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What any failed call becomes, so that people always see a fact and a next step. */
+/** Turns any error of a call into a refusal, so that people always see a fact and a next step. */
 export function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(0, {

@@ -1,4 +1,4 @@
-/** What travels between the server and this page: the types of the daemon, as they are. */
+/** The types of the messages between the server and this page, as the daemon has them. */
 
 import type { ServeRoom } from '../../../src/estimate/serving/serve-estimate.js';
 import type { Estimate } from '../../../src/estimate/types.js';
@@ -16,7 +16,7 @@ export type {
   FleetNode,
   FleetRank,
   FleetTraining,
-} from '../../../src/fleet/types.js';
+} from '../../../src/fleet/document.js';
 export type {
   DaemonEvent,
   DeviceHistory,
@@ -36,15 +36,15 @@ export type { Attempt, ClimbedRung } from '../../../src/run/types.js';
 export type { Provenance } from '../../../src/units/known.js';
 export type { Alert, Forecast } from '../../../src/watch/types.js';
 
-/** What `POST /estimate` answers. */
+/** The answer of `POST /estimate`. */
 export interface EstimateDocument extends Estimate {
   readonly gpu: EstimateGpu;
   readonly recommendedQuantization?: Recommended;
-  /** Where it is for a server of the model. */
+  /** The room of a model's server. */
   readonly serve?: ServeRoom;
 }
 
-/** What `POST /plan` answers. */
+/** The answer of `POST /plan`. */
 export interface PlanDocument extends Plan {
   readonly budget: PlanBudgetWords;
   /** How to load the model, where that matters. */

@@ -6,14 +6,14 @@ export interface ChartMark {
   readonly look: 'warning' | 'critical' | 'plain';
 }
 
-/** What a chart of memory over time shows. */
+/** The contents of a chart of memory over time. */
 export interface ChartInput {
   readonly epochMs: readonly number[];
   readonly max: readonly (number | null)[];
   readonly min: readonly (number | null)[];
   readonly fromMs: number;
   readonly toMs: number;
-  /** What lies right of it is forecast; undefined for a chart of the past. */
+  /** The time after which all is forecast; undefined for a chart of the past. */
   readonly nowMs: number | undefined;
   readonly topBytes: number;
   readonly capacityBytes: number | undefined;

@@ -14,7 +14,7 @@ interface Point {
 /** Curves of several jobs on the same axes. */
 export interface ComparedChart {
   readonly name: string;
-  /** What the horizontal axis counts, and its end. */
+  /** The unit of the horizontal axis, and its end. */
   readonly across: string;
   /** The top of the vertical axis. */
   readonly top: string;
@@ -38,7 +38,7 @@ export function stepCharts(
   });
 }
 
-/** What each held, over the time since it started. */
+/** Draws the memory of each job over the time since it started. */
 export function memoryChart(histories: readonly JobHistory[]): readonly ComparedChart[] {
   const series = histories.map(({ epochMs, usedBytes }) =>
     usedBytes.flatMap((bytes, at) =>

@@ -133,7 +133,7 @@ function chartColours() {
   };
 }
 
-/** What is drawn over the line of use: cone, capacity, load line, marks, and the line of now. */
+/** Draws over the line of use: cone, capacity, load line, marks, and the line of now. */
 function drawOverlay(chart: uPlot, input: ChartInput, colours: ChartColours): void {
   const pen = new Pen(chart);
   if (input.cone !== undefined) drawCone(pen, input.cone, colours);
@@ -347,8 +347,8 @@ const steps = [
 ] as const;
 
 /**
- * Where a time axis is marked, at round times of the clock on the wall. `offsetMinutes` is what
- * `getTimezoneOffset` says.
+ * Returns the marks of a time axis, at round local times. `offsetMinutes` is the value of
+ * `getTimezoneOffset`.
  */
 export function clockTicks(
   fromMs: number,

@@ -3,7 +3,7 @@ import { cancelJob } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import type { JobSummary } from '../api/types.js';
 import { createStore, useStore } from '../state/live/store.js';
-import { RefusalNote } from './refusal-note.js';
+import { RefusalNote } from './notes.js';
 
 type Asked = Pick<JobSummary, 'id' | 'name' | 'state'>;
 const asked = createStore<Asked | undefined>(undefined);

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ChartInput } from '../charts/chart-input.js';
-import { type Drawable, forgetDraw, requestDraw } from '../charts/draw-queue.js';
 import { createMemoryChart, type MemoryChart } from '../charts/memory-chart.js';
 import { colourVersion } from '../state/page/theme.js';
+import { type Drawable, forgetDraw, requestDraw } from './use-staggered.js';
 
 /** A pixel of a chart of five minutes is nearly a second wide. */
 const leastMs = 400;

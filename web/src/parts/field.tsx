@@ -54,7 +54,7 @@ export function focusWrong(): void {
   });
 }
 
-/** What a field that is typed into has, on one line or on several. */
+/** Attributes of a text field, on one line or on several. */
 function typed(id: string, props: TypedProps) {
   return {
     id,

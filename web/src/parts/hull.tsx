@@ -94,7 +94,7 @@ function LayerShape(props: { layer: Layer; hatch: string; lineY: number }) {
   );
 }
 
-/** What can still be reserved, as far as there is room to say so. */
+/** Draws the bytes that can still be reserved, if there is space for the words. */
 function Room({ from, to, bytes }: { from: number; to: number; bytes: number }) {
   const middle = (from + to) / 2;
   if (from - to < leastForText) return null;
@@ -138,7 +138,7 @@ function waterPath(level: number): string {
   return `M0 ${level}${swell}V176H0Z`;
 }
 
-/** What the picture shows, for those who do not see it. */
+/** Describes the picture, for people who cannot see it. */
 function hullWords(device: DeviceView, { layers }: HullLayout): string {
   const { id, usedBytes, totalBytes, loadLineBytes, availableBytes, provenance } = device;
   const jobs = layers.filter(({ kind }) => kind === 'job');
@@ -163,7 +163,7 @@ export function useHue(jobId: string): string {
 /** More would make one card taller than its neighbours. */
 const jobsShown = 4;
 
-/** What lies in the hull, from the top down, as in the picture beside it. */
+/** Lists the contents of the hull from the top down, as in the picture beside it. */
 export function HullList({ device, onRequest }: { device: DeviceView; onRequest: boolean }) {
   const stacked = device.reservations
     .toSorted((one, other) => Number(one.isReleasing) - Number(other.isReleasing))
@@ -225,7 +225,7 @@ export interface Layer {
 
 export interface HullLayout {
   readonly layers: readonly Layer[];
-  /** Where the line is, as a share of the capacity; undefined where the capacity is unknown. */
+  /** Position of the line, as a share of the capacity; undefined if the capacity is unknown. */
   readonly line: number | undefined;
   /** How deep it lies in the water: what the device says is used. */
   readonly water: number | undefined;
@@ -235,7 +235,7 @@ export interface HullLayout {
 
 const nothing: HullLayout = { layers: [], line: undefined, water: undefined, room: undefined };
 
-/** What is stacked in a device's hull: other processes at the bottom, then jobs, then memory being released. */
+/** Stacks the contents of a device's hull: other processes at the bottom, then jobs, then memory being released. */
 export function hullLayout(device: DeviceView): HullLayout {
   const total = device.totalBytes;
   if (!isKnown(total) || total <= 0) return nothing;

@@ -7,7 +7,7 @@ import type { DeviceView } from '../api/types.js';
 import type { Counts } from '../state/live/board.js';
 import { board } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
-import { ProvenanceTag } from './tags.js';
+import { ProvenanceTag } from './notes.js';
 
 /** The one thing to know, and the sums. */
 export function Lede() {
@@ -62,7 +62,7 @@ export function Lede() {
   );
 }
 
-/** What is reserved on the devices that jobs are sent to by themselves, and on the host for those that ask for it. */
+/** Words for the reserved bytes: on the devices of automatic placement, and on the host for jobs that ask for it. */
 export function reservedWords(devices: readonly DeviceView[]): string {
   const onRequest = reservedOn(devices.filter((device) => isOnRequest(device, devices)));
   const usual = reservedOn(devices) - onRequest;

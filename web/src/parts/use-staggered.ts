@@ -1,5 +1,4 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Drawable, forgetDraw, requestDraw } from '../charts/draw-queue.js';
 import type { Store } from '../state/live/store.js';
 
 /**
@@ -32,4 +31,48 @@ export function useStaggered<T, P extends readonly unknown[]>(
     };
   }, [store, leastMs]);
   return now;
+}
+
+/** Charts drawn in one frame of the screen: the rest of the frame belongs to scrolling and typing. */
+const drawnInAFrame = 3;
+
+/** Something that is drawn when its turn comes. */
+export interface Drawable {
+  /** It does not change visibly more often than this. */
+  readonly leastMs: number;
+  draw(): void;
+}
+
+const waiting = new Set<Drawable>();
+const lastDrawn = new WeakMap<Drawable, number>();
+let scheduled = false;
+
+/** Draws it soon, with others spread over several frames. Asked again before that, it is drawn once. */
+export function requestDraw(drawable: Drawable): void {
+  waiting.add(drawable);
+  schedule();
+}
+
+export function forgetDraw(drawable: Drawable): void {
+  waiting.delete(drawable);
+}
+
+function schedule(): void {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(drawSome);
+}
+
+function drawSome(nowMs: number): void {
+  scheduled = false;
+  let drawn = 0;
+  for (const drawable of waiting) {
+    if (drawn === drawnInAFrame) break;
+    if (nowMs - (lastDrawn.get(drawable) ?? -Infinity) < drawable.leastMs) continue;
+    waiting.delete(drawable);
+    lastDrawn.set(drawable, nowMs);
+    drawable.draw();
+    drawn += 1;
+  }
+  if (waiting.size > 0) schedule();
 }

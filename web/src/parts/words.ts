@@ -1,4 +1,4 @@
-import type { Basis } from '../../../src/jobs/basis.js';
+import type { Basis } from '../../../src/jobs/reasons/types.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
 import { isKnown, type Known } from '../../../src/units/known.js';
@@ -42,7 +42,7 @@ export function usedOfReserved(used: Known<number>, reserved: number): string {
   return part.endsWith(unit) ? `${part.slice(0, -unit.length)} of ${whole}` : `${part} of ${whole}`;
 }
 
-/** What a figure rests on; of a job of which nothing is known it is what a device has. */
+/** Names the basis of a figure; for an unknown job it is the capacity of a device. */
 export function basisWords(basis: Basis): string {
   return basis === 'unknown' ? 'no estimate yet' : basis;
 }

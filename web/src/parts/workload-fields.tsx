@@ -12,7 +12,7 @@ import type { Problems } from '../state/forms/form-values.js';
 import type { WorkloadDraft, WorkloadField } from '../state/forms/workload-draft.js';
 import { ChoiceField, TextField } from './field.js';
 
-/** What is said of a value that the server takes for an empty field; `known` once it has answered. */
+/** Words for the value that the server assumes for an empty field; known once it has answered. */
 function taken(value: string | number | boolean | undefined): string {
   if (value === undefined) return 'default';
   const word = typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value);
@@ -69,7 +69,7 @@ export function CardField(props: Bound & { readonly optional: boolean }) {
 export function WorkloadFields(props: {
   draft: WorkloadDraft;
   problems: Problems<WorkloadField>;
-  /** What the server takes where nothing is chosen; undefined until it has answered. */
+  /** The server's assumptions for fields left empty; undefined until it has answered. */
   assumed: Assumptions | undefined;
   /** Whether a plan chooses what is left open. */
   planned?: boolean;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DaemonEvent } from '../api/types.js';
 import { headlineOf, reservedWords } from '../parts/lede.js';
-import { provenanceOfJob, usedByJob } from './jobs/used-by-job.js';
+import { provenanceOfJob, usedByJob } from './jobs/open-job.js';
 import { backOffSeconds, newsOf } from './live/live.js';
 import { madeAttempt, madeDevice, madeJob } from './made-for-tests.js';
 import { routeOf } from './page/route.js';

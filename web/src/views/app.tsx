@@ -4,12 +4,9 @@ import { asRefusal, type Refusal } from '../api/refusal.js';
 import type { JobRequest } from '../api/types.js';
 import { CancelDialog } from '../parts/cancel-dialog.js';
 import { useNow } from '../parts/clock.js';
-import { Emblem } from '../parts/emblem.js';
-import { Empty } from '../parts/empty.js';
 import { AreaField, focusWrong, TextField } from '../parts/field.js';
-import { HelpSheet } from '../parts/help-sheet.js';
-import { RefusalNote } from '../parts/refusal-note.js';
-import { TopBar } from '../parts/top-bar.js';
+import { HelpSheet, openHelp } from '../parts/help-sheet.js';
+import { Emblem, Empty, RefusalNote } from '../parts/notes.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
 import { useAssumptions } from '../state/forms/assumed.js';
 import { inFormWords, type Problems, problemWords } from '../state/forms/form-values.js';
@@ -25,6 +22,8 @@ import {
 import { connect, connection, news } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
 import { type Route, routeOf } from '../state/page/route.js';
+import { nextTheme, theme } from '../state/page/theme.js';
+import { mayWork, who, whoWords } from '../state/page/who.js';
 import { WorkloadForm } from './answers/workload-form.js';
 import { ComparePage } from './compare/compare-page.js';
 import { FleetView } from './fleet/fleet-view.js';
@@ -169,7 +168,7 @@ function SignIn() {
   );
 }
 
-/** What is shown may be old: the server does not answer. */
+/** Warns that the figures may be old: the server does not answer. */
 function ConnectionNote() {
   const now = useNow();
   const state = useStore(connection, (value) => value);
@@ -333,3 +332,61 @@ function SubmitForm({ like }: { like: string | undefined }) {
     </form>
   );
 }
+
+const places = [
+  { name: 'overview', label: 'Overview', href: '#/' },
+  { name: 'fleet', label: 'Fleet', href: '#/fleet' },
+  { name: 'submit', label: 'New job', href: '#/submit' },
+  { name: 'plan', label: 'Plan', href: '#/plan' },
+  { name: 'estimate', label: 'Estimate', href: '#/estimate' },
+  { name: 'compare', label: 'Compare', href: '#/compare' },
+] as const;
+
+/** Pages that viewers have, too. */
+const forAll: ReadonlySet<string> = new Set(['overview', 'fleet', 'compare']);
+
+function TopBar({ route }: { route: Route }) {
+  const { phase } = useStore(connection, (now) => now);
+  const chosen = useStore(theme, (now) => now);
+  const me = useStore(who, (now) => now);
+  const shown = places.filter(({ name }) => forAll.has(name) || mayWork(me));
+  return (
+    <header class="top">
+      <a class="home" href="#/" aria-label="Plimsoll, overview">
+        <Emblem />
+        <span>Plimsoll</span>
+      </a>
+      <nav aria-label="Pages">
+        {shown.map(({ name, label, href }) => (
+          <a key={name} href={href} aria-current={route.name === name ? 'page' : undefined}>
+            {label}
+          </a>
+        ))}
+      </nav>
+      <div class="tools">
+        {whoWords(me) !== '' && <span class="who">{whoWords(me)}</span>}
+        <span class={`link ${phase}`}>{words[phase]}</span>
+        <button type="button" class="quiet" onClick={nextTheme} title="Colours (t)">
+          <span class="aside">Colours: </span>
+          {chosen}
+        </button>
+        <button
+          type="button"
+          class="quiet help-key"
+          onClick={openHelp}
+          aria-label="Keyboard and help"
+          title="Help (?)"
+        >
+          ?
+        </button>
+      </div>
+    </header>
+  );
+}
+
+const words = {
+  live: 'live',
+  connecting: 'connecting',
+  lost: 'no connection',
+  'signed-out': 'signed out',
+} as const;

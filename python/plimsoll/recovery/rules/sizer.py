@@ -15,7 +15,7 @@ from .sizes import CLEAN_TO_GROW, Growth, Measured, even_part, grow_back
 
 # Decides before a step whether its size will still fit: by what was measured, and how it grows.
 #
-# The supervisor decides by the same rule (src/batches/sizes/keep-below.ts); test/fixtures/recovery-rules.json holds
+# The supervisor decides by the same rule (src/batches/sizes.ts); test/fixtures/recovery-rules.json holds
 # both to the same answers.
 
 # A size that will be too large within so many steps is too large; or twice those since the last look.

@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/types.js';
+import type { LayerGroup, Stack } from '../../../model/model.js';
 import { NoFormula } from '../checks.js';
 import { activate } from '../ops/activation.js';
 import { crossEntropy, lookUp } from '../ops/embedding.js';
@@ -11,7 +11,7 @@ import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tape.js';
 import { type Build, type BuildInput, stackOf } from './context.js';
 
-/** What stands on top of an encoder of text. */
+/** Returns the head on top of a text encoder. */
 function encoderHead(input: BuildInput, hidden: number, table: Tensor): Layer {
   const { net, model, workload } = input;
   const { tape, settings } = net;

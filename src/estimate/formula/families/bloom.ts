@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/types.js';
+import type { LayerGroup, Stack } from '../../../model/model.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { batchProduct, linear } from '../ops/linear.js';
 import { remember } from '../ops/multi-head.js';

@@ -1,4 +1,4 @@
-import type { Stack } from '../../../model/types.js';
+import type { Stack } from '../../../model/model.js';
 import type { Workload } from '../../types.js';
 import { NoFormula } from '../checks.js';
 import { convolution } from '../ops/convolution.js';

@@ -1,4 +1,4 @@
-import type { KnownModel, Stack } from '../../../model/types.js';
+import type { KnownModel, Stack } from '../../../model/model.js';
 import type { Workload } from '../../types.js';
 import { NoFormula } from '../checks.js';
 import type { Net } from '../run/net.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/types.js';
+import type { LayerGroup } from '../../../model/model.js';
 import { NoFormula } from '../checks.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
@@ -77,7 +77,7 @@ export const convnext: Build = (input) => {
   };
 };
 
-/** What does not lie in one run is copied for the norm, in forward and in backward. */
+/** Norm of a tensor that is not contiguous: it is copied, forward and backward. */
 function movedNorm(net: Net, size: number): Layer {
   const { tape } = net;
   const norm = layerNorm(net, size);

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/types.js';
+import type { LayerGroup } from '../../../model/model.js';
 import type { Mask } from '../ops/attention.js';
 import { causalLoss, crossEntropy, lookUp } from '../ops/embedding.js';
 import { linear, product } from '../ops/linear.js';
@@ -9,7 +9,7 @@ import type { Net, Parameter } from '../run/net.js';
 import { last, type Tensor } from '../run/tape.js';
 import { type BuildInput, type Built, stackOf } from './context.js';
 
-/** What the layers of a decoder share during a step. */
+/** Values that the layers of a decoder share during a step. */
 export interface DecoderState {
   readonly batch: number;
   readonly sequence: number;
@@ -17,7 +17,7 @@ export interface DecoderState {
   masks: ReadonlyMap<LayerGroup, Mask | undefined>;
   /** Keys and values are kept, as for the tokens that would come next. */
   readonly cache: boolean;
-  /** What every layer reads beside its input. */
+  /** Tensors that every layer reads beside its input. */
   needs: Tensor[];
 }
 
@@ -133,7 +133,7 @@ function isMasked(attention: LayerGroup['attention'], sequence: number): boolean
   return attention?.reach === 'sliding' && sequence > (attention.window ?? sequence);
 }
 
-/** What stands on top of a decoder; it gives the loss in training, and else what the head puts out. */
+/** Builds the head of a decoder; returns the loss in training, else the head's output. */
 function headOf({ net, model, workload }: BuildInput, hidden: number, table: Tensor): Layer {
   const { tape, settings } = net;
   const { head, outputs } = model;

@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/types.js';
+import type { LayerGroup, Stack } from '../../../model/model.js';
 import { attend, type Mask } from '../ops/attention.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/types.js';
+import type { LayerGroup } from '../../../model/model.js';
 import { attend } from '../ops/attention.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';

@@ -1,4 +1,4 @@
-import type { Attention, LayerGroup } from '../../../model/types.js';
+import type { Attention, LayerGroup } from '../../../model/model.js';
 import { NoFormula } from '../checks.js';
 import { attend } from '../ops/attention.js';
 import { experts } from '../ops/experts.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/types.js';
+import type { LayerGroup, Stack } from '../../../model/model.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { multiHead } from '../ops/multi-head.js';
 import { type Layer, layerNorm } from '../ops/norm.js';

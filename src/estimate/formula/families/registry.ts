@@ -1,4 +1,4 @@
-import type { Family } from '../../../model/types.js';
+import type { Family } from '../../../model/model.js';
 import { bert } from './bert.js';
 import { bloom } from './bloom.js';
 import { clip } from './clip.js';

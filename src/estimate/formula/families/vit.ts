@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/types.js';
+import type { LayerGroup, Stack } from '../../../model/model.js';
 import { NoFormula } from '../checks.js';
 import { convolution } from '../ops/convolution.js';
 import { crossEntropy } from '../ops/embedding.js';

@@ -38,7 +38,7 @@ export interface AttentionInput {
   readonly repeatsLate?: boolean;
 }
 
-/** What the fused kernels take: heads in steps of this, up to that. */
+/** Head sizes of the fused kernels: this step, up to this limit. */
 const headStep = 8;
 const largestHead = 256;
 const cudnnScratch = 256;

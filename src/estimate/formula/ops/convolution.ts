@@ -29,8 +29,9 @@ function outputSize(size: Size, { kernel, stride, padding = [0, 0] }: Convolutio
 }
 
 /**
- * What lies channel by channel is copied for cuDNN: input, output and weights, in forward and in
- * each half of backward. Depthwise convolutions have kernels of PyTorch's own, and need nothing.
+ * Runs a convolution. Tensors in channels-first layout are copied for cuDNN: input, output and
+ * weights, in forward and in each half of backward. Depthwise convolutions use PyTorch's own
+ * kernels, without copies.
  */
 export function convolution(net: Net, shape: ConvolutionShape): Convolution {
   const { tape, settings } = net;

@@ -1,4 +1,4 @@
-import type { FeedForward } from '../../../model/types.js';
+import type { FeedForward } from '../../../model/model.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tape.js';
 import { activate } from './activation.js';

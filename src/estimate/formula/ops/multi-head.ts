@@ -22,7 +22,7 @@ interface Call {
   readonly batch: number;
   readonly queries: number;
   readonly keys?: number;
-  /** What keys and values are made of, where it is not the input. */
+  /** The source of keys and values, if it is not the input. */
   readonly memory?: Tensor | undefined;
   readonly mask?: Mask | undefined;
   /** Keys and values are copied to a cache. */

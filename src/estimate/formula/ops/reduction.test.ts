@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../../units/bytes.js';
-import { columnSumScratch } from './reduction.js';
+import { columnSumScratch } from './linear.js';
 
 describe('columnSumScratch', () => {
   it('asks for what an H200 was seen to ask for', () => {

@@ -1,5 +1,5 @@
+import type { WrittenScores } from '../../../model/model.js';
 import { elementsOf } from '../../../model/parameter-list.js';
-import type { WrittenScores } from '../../../model/types.js';
 import { MiB } from '../../../units/bytes.js';
 import type { Block } from './recorder.js';
 import type { Tape, Tensor } from './tape.js';
@@ -39,7 +39,7 @@ export interface Packing {
 /** A library of its own adds biases. */
 const biasWorkspace = MiB;
 
-/** What every part of a model shares: its parameters, its precision, and the tape it runs on. */
+/** The shared parts of a model: its parameters, its precision, and the tape it runs on. */
 export class Net {
   readonly tape: Tape;
   readonly settings: NetSettings;
@@ -60,7 +60,7 @@ export class Net {
     return this.settings.width;
   }
 
-  /** What linear layers compute in. */
+  /** The type that linear layers compute in. */
   get low(): number {
     return this.settings.autocast ?? this.settings.width;
   }
@@ -125,7 +125,7 @@ export class Net {
     this.#kept.length = 0;
   }
 
-  /** What the loss is made from; where more than one tensor passes here, the first is the output. */
+  /** Marks a tensor that the loss is made from; the first of several is the output. */
   putOut(output: Tensor): void {
     if (this.settings.keepsOutputs) this.#output ??= this.tape.recorder.hold(output.block);
   }
@@ -137,7 +137,7 @@ export class Net {
     this.#output = undefined;
   }
 
-  /** What a matrix product asks for beside its result, the first time. */
+  /** Asks for the extra memory of the first matrix product. */
   product(fusesBias = false): void {
     const { recorder, thread } = this.tape;
     recorder.workspace(`blas ${thread}`, this.settings.workspaceBytes);
@@ -156,6 +156,6 @@ interface ParameterOptions {
   readonly width?: number;
   readonly frozen?: boolean;
   readonly adapter?: boolean;
-  /** Where it is packed. */
+  /** Bytes of the packed form. */
   readonly bytes?: number;
 }

@@ -1,5 +1,5 @@
 import { Failure } from '../../../failure.js';
-import { largestRequest } from '../../allocator/sizes.js';
+import { largestRequest } from '../../allocator/settings.js';
 import { type EventStream, EventStreamBuilder } from '../../trace/event-stream.js';
 import { cublasAddresses } from '../../trace/recorded-events.js';
 import type { Part } from '../../types.js';
@@ -19,7 +19,7 @@ export class Recorder {
   readonly #builder = new EventStreamBuilder();
   readonly #parts: Part[] = [];
   readonly #workspaces = new Set<string>();
-  /** What is asked for from now on. */
+  /** The part of the following requests. */
   part: Part = 'weights';
 
   constructor() {
@@ -51,12 +51,12 @@ export class Recorder {
     if (block.slot !== nothing) this.#parts[block.slot] = part;
   }
 
-  /** What a kernel needs only while it runs: all at once, given back in the opposite order. */
+  /** Asks for a kernel's scratch memory and gives it back in the opposite order. */
   scratch(bytes: readonly number[], part: Part = 'temporary'): void {
     for (const block of bytes.map((size) => this.take(size, part)).toReversed()) this.drop(block);
   }
 
-  /** What a library's handle keeps for good; the first asks for it. */
+  /** Asks for a library handle's permanent workspace; only the first call does. */
   workspace(name: string, bytes: number): void {
     if (this.#workspaces.has(name)) return;
     if (this.#workspaces.size === 0) {

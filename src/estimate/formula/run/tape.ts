@@ -1,13 +1,13 @@
 import type { Block, Recorder } from './recorder.js';
 
-/** Where the gradient of a tensor is collected. */
+/** The place that collects the gradient of a tensor. */
 export interface Source {
   readonly elements: number;
   readonly width: number;
   /** A parameter: what is collected stays until the optimizer has used it. */
   readonly leaf: boolean;
   collected: Block | undefined;
-  /** What earlier batches of the same step collected, where gradients are added up. */
+  /** The sum of gradients of earlier batches of the step, if gradients are accumulated. */
   earlier?: Block | undefined;
 }
 
@@ -34,7 +34,7 @@ export function bytesIn(tensor: { readonly elements: number; readonly width: num
   return tensor.elements * tensor.width;
 }
 
-/** What an op puts out, what it keeps for the backward pass, and what that pass takes. */
+/** The output of an op, the tensors it keeps for the backward pass, and the scratch of that pass. */
 export interface Op {
   readonly elements: number;
   readonly width: number;
@@ -234,7 +234,7 @@ export class Tape {
     this.thread = 'forward';
   }
 
-  /** What the second run keeps takes the place of what the first one did not. */
+  /** Replaces the tensors that the first run kept by those of the second run. */
   #runAgain(node: Node, region: Region): void {
     const { again } = region;
     region.again = undefined;

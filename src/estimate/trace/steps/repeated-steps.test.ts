@@ -9,7 +9,7 @@ interface Training {
   /** Batches whose gradients are added up. */
   readonly batches?: number;
   readonly leftOut?: number;
-  /** What each step keeps. */
+  /** Bytes that each step keeps. */
   readonly keeps?: number;
   /** Another loader is read in the same loop. */
   readonly together?: boolean;

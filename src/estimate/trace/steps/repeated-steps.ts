@@ -102,7 +102,7 @@ function repeated(stream: EventStream, steps: readonly ClosedSteps[]) {
   };
 }
 
-/** Where a trace left batches out, and the steps before that place: those that were left out are like these. */
+/** A gap in a trace, and the steps before it: the left-out steps are like them. */
 interface ClosedSteps {
   /** The first event of the steps, and the one after their last. */
   readonly from: number;
@@ -123,7 +123,7 @@ const fewBytes = 64 * 1024;
 const beginMark = /^(?:batch|turn):(t?\d+)$/;
 /** The pass or loop, batches or turns that were left out, and of how many a step is. */
 const leftOutMark = /^left-out:(t?\d+):(\d+):(\d+)$/;
-/** What asks for nothing of the card but memory. */
+/** Events that only use memory of the card. */
 const repeatable: ReadonlySet<number> = new Set([
   eventKind.alloc,
   eventKind.free,

@@ -1,7 +1,7 @@
+import type { Device, MemoryReading } from '../../../device/device.js';
 import type { SharedDevice, SharedDiscovery, Timed } from '../../../device/shared-device.js';
-import type { Device, MemoryReading } from '../../../device/types.js';
 import { type DeviceUse, DeviceUseFile } from '../../../device/use-file.js';
-import type { Engine, RunUse } from '../../../engine/types.js';
+import type { Engine, RunUse } from '../../../engine/engine.js';
 import type { Clock } from '../../../time/clock.js';
 import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
@@ -34,7 +34,7 @@ export interface DeviceReadingsOptions {
  * looks at who holds what take the same reading, and supervisors find it in a file.
  */
 export class DeviceReadings {
-  /** What each job holds, by device, was read. */
+  /** The bytes of each job, by device, were read. */
   readonly usageRead = new Signal<ReadonlyMap<string, ReadonlyMap<string, Known<number>>>>();
   /** The ledger has newer figures. */
   readonly ledgerUpdated = new Signal();
@@ -212,12 +212,12 @@ async function readList(device: SharedDevice, notBefore: number): Promise<Timed<
 }
 
 /**
- * What a driver keeps for itself is less than this. Where more is used and no listed process has it,
- * the list is not the whole one: in a container a driver may show none.
+ * Upper bound of the bytes that a driver keeps for itself. If more is used by no listed process,
+ * the list is incomplete: in a container a driver may show none.
  */
 const hiddenBytes = GiB;
 
-/** What each job holds of a GPU; `unknown` where its processes cannot be told apart. */
+/** Returns the bytes of each job on a GPU; `unknown` if its processes cannot be told apart. */
 export function jobsOnGpu(options: {
   readonly usedBytes: Known<number>;
   readonly processes: DeviceUse;

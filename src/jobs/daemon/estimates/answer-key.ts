@@ -1,8 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { EstimateMethod } from '../../../estimate/estimate.js';
 import type { ModelSource } from '../../../estimate/model-source.js';
-import { fileStates, modelFiles, scriptFiles } from './file-states.js';
-import { type PythonPlace, pythonPackages } from './python-packages.js';
+import {
+  fileStates,
+  modelFiles,
+  type PythonPlace,
+  pythonPackages,
+  scriptFiles,
+} from './file-states.js';
 
 /** A request that holds together, with all that was settled: the card, too. */
 export interface PreparedAnswer {

@@ -4,7 +4,7 @@ import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import { readDevice } from '../devices/device-readings.js';
 
-/** What estimates are made on. */
+/** The machine that estimates are made on. */
 interface EstimatingHost {
   readonly cores: number;
   readonly memoryBytes: Known<number>;

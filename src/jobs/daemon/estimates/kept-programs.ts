@@ -77,7 +77,7 @@ export async function keptProgram(
 
 const atOnce: ConcurrencyLimit = (work) => work();
 
-/** What was asked, with all that decides the answer beside files. */
+/** Makes a key of the request and of all that decides the answer beside files. */
 function keyOf(
   { command, gpu, cards, inCopy }: ProgramRequest,
   { folder, environment, python }: ProgramMachine,

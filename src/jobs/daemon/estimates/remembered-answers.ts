@@ -4,7 +4,7 @@ import { Failure } from '../../../failure.js';
 const maxAnswers = 256;
 
 export interface AskedAnswer<T> {
-  /** What the answer depends on, as it is now; undefined where it is not known. */
+  /** Returns the current key of the files that the answer depends on; undefined if they are not known. */
   readonly key: () => Promise<string | undefined>;
   readonly make: (signal: AbortSignal) => Promise<T>;
 }
@@ -17,7 +17,7 @@ export interface AskedAnswer<T> {
  * await estimates({ key, make: (signal) => answerEstimate(request, { ...machine, signal }) }, signal);
  */
 export function rememberedAnswers<T>(
-  /** What could not be traced may be traced the next time, and is not remembered. */
+  /** An answer without a trace is not remembered, because the next trace may succeed. */
   wasTraced: (answer: T) => boolean,
 ): (asked: AskedAnswer<T>, signal: AbortSignal) => Promise<T> {
   const memory = new RememberedWork<T>(maxAnswers);

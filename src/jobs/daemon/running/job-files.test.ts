@@ -2,7 +2,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { writeDropped } from '../../../run/log/dropped-record.js';
+import { writeDropped } from '../../../run/log/log-limit.js';
 import { JobFiles } from './job-files.js';
 
 let home: string;

@@ -5,13 +5,12 @@ import { makeFolder } from '../../../files/folders.js';
 import { readOwnDocument, readOwnFile } from '../../../files/own-file.js';
 import { isDiskFull } from '../../../files/system-errors.js';
 import type { KernelPipes } from '../../../run/launch/libc.js';
-import { droppedNote } from '../../../run/log/dropped-record.js';
-import { addToLog } from '../../../run/log/log-limit.js';
+import { addToLog, droppedNote } from '../../../run/log/log-limit.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { Row } from '../../store/rows.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
-/** What one answer holds of a log at most. */
+/** Limit of one answer of a log. */
 const maxLogBytes = 16 * 1024 * 1024;
 /** A thousand points take some 25 KB; more is not ours. */
 const maxHistoryBytes = 1024 * 1024;
@@ -20,7 +19,7 @@ const maxRecordBytes = 64 * 1024 * 1024;
 /** Overwritten in place, always as long as this: a full disk has room for it. */
 const lastIdCharacters = 20;
 
-/** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
+/** The files beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
 export class JobFiles {
   readonly #home: string;
   readonly #pipes: KernelPipes | undefined;
@@ -96,7 +95,7 @@ export class JobFiles {
     }
   }
 
-  /** Where a part is missing, a line says so in its place; it is counted in `most`. */
+  /** A line in the log replaces a missing part; it is counted in `most`. */
   async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
     const path = this.log(id);
     const part = await readLogPart(path, Math.max(0, from), Math.min(most, maxLogBytes));
@@ -207,4 +206,31 @@ async function endsLine(path: string, at: number): Promise<boolean> {
   if (at === 0) return true;
   const { bytes } = await readLogPart(path, at - 1, 1);
   return bytes[0] === 0x0a;
+}
+
+/** Private to the user who runs the daemon; or of a run that it is itself part of. */
+const withheld: ReadonlySet<string> = new Set([
+  'PLIMSOLL_TOKEN',
+  'PLIMSOLL_PROMETHEUS_AUTH',
+  'PLIMSOLL_RUN_ID',
+  'PLIMSOLL_BRIDGE',
+  'PLIMSOLL_RUN_DIR',
+  'PLIMSOLL_MEMORY_BYTES',
+  'PLIMSOLL_AUTO',
+]);
+
+/**
+ * Returns the daemon's environment for jobs and their supervisors: all of it but its secrets.
+ *
+ * @example
+ * environmentForJobs({ PATH: '/bin', PLIMSOLL_TOKEN: 's3cret' }); // { PATH: '/bin' }
+ */
+export function environmentForJobs(
+  own: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(own)) {
+    if (value !== undefined && !withheld.has(name)) kept[name] = value;
+  }
+  return kept;
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Engine, RunNews } from '../../../engine/types.js';
+import type { Engine, RunNews } from '../../../engine/engine.js';
 import { createVirtualClock } from '../../../time/clock.js';
 import { GiB, MiB } from '../../../units/bytes.js';
 import { attemptForTests } from '../../store/attempt-for-tests.js';

@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import type { Engine, RunNews, RunOrder } from '../../../engine/types.js';
+import type { Engine, RunNews, RunOrder } from '../../../engine/engine.js';
 import { Failure } from '../../../failure.js';
 import { changesOf } from '../../../plan/environment/job-environment.js';
 import type { LimitedEntry } from '../../../run/store/journal-entry.js';
@@ -27,7 +27,7 @@ export interface JobRunnerOptions {
   readonly files: JobFiles;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Where jobs run that name no folder. */
+  /** The folder of jobs that name none. */
   readonly folder: string;
   readonly contextBytes: (device: string) => number;
 }
@@ -37,7 +37,7 @@ export class JobRunner {
   readonly running = new RunningJobs();
   /** Something is in the store that was not. */
   readonly changed = new Signal();
-  /** What an attempt measured is in the store. */
+  /** An attempt's measurements are in the store. */
   readonly attempted = new Signal<RunningEntry>();
   /** The program answered the limit that was asked for last. */
   readonly limited = new Signal<{ readonly entry: RunningEntry; readonly news: LimitedEntry }>();
@@ -83,12 +83,12 @@ export class JobRunner {
     this.changed.emit();
   }
 
-  /** What could not be kept when it happened may be kept now. */
+  /** Tries again to store records that could not be stored when they were made. */
   tryAgain(): void {
     for (const entry of this.running.all()) if (entry.inbox.length > 0) this.#readInbox(entry);
   }
 
-  /** What each job holds, by device. */
+  /** Notes the bytes of each job, by device. */
   sawUse(use: ReadonlyMap<string, ReadonlyMap<string, Known<number>>>): void {
     const { clock } = this.#options;
     for (const [id, byDevice] of use) {
@@ -196,16 +196,16 @@ export class JobRunner {
 /** How often a job is tried; the same as `plimsoll run`. */
 const maxAttempts = 8;
 
-/** What is to be run for a job on the devices that it was given. */
+/** Returns the run order of a job on the devices it was given. */
 export function runOrder(options: {
   readonly stored: StoredJob;
   readonly runId: string;
   readonly reservation: Reservation;
   readonly atMs: number;
-  /** Where it runs unless it says. */
+  /** Its folder unless the job names one. */
   readonly folder: string;
   readonly log: string;
-  /** What a CUDA context takes of the device before the program has anything. */
+  /** Returns the bytes of a device that a CUDA context takes before the program allocates. */
   readonly contextBytes: (device: string) => number;
 }): RunOrder {
   const { stored, reservation, atMs, folder, log } = options;
@@ -251,7 +251,7 @@ export interface JobEnd {
 export function endOf(options: {
   readonly news: Extract<RunNews, { type: 'finished' | 'lost' }>;
   readonly attempts: readonly Attempt[];
-  /** What was decided before. */
+  /** The ending that was decided before. */
   readonly ending: Ending | undefined;
   /** Whether anybody asked the run to end. */
   readonly wasStopped: boolean;

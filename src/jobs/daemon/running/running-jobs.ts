@@ -1,4 +1,4 @@
-import type { EngineRun, RunNews } from '../../../engine/types.js';
+import type { EngineRun, RunNews } from '../../../engine/engine.js';
 import type { Attempt } from '../../../run/types.js';
 import { MiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
@@ -20,7 +20,7 @@ export interface RunningEntry {
   limit: LimitState | null;
   readonly alone: boolean;
   readonly series: JobSeries;
-  /** What happened and is not in the store yet: it may not be written while the disk is full. */
+  /** Events that are not in the store yet: nothing can be written while the disk is full. */
   readonly inbox: RunNews[];
   readonly attempts: Attempt[];
   run: EngineRun | undefined;

@@ -29,7 +29,7 @@ const shortQueue = 100;
 
 type Waiting = NonNullable<JobView['waiting']>;
 
-/** Who waits and who runs, and what follows from that. It touches nothing. */
+/** The waiting and running jobs, and the decisions about them. It does no I/O. */
 export class JobQueue {
   readonly #waiting: WaitingList;
   readonly #running = new Map<string, RunningJob>();
@@ -153,7 +153,7 @@ export class JobQueue {
     return admission;
   }
 
-  /** What there is to say of a job that waits. */
+  /** Returns the details of a waiting job. */
   waitingOf(
     id: string,
     rooms: () => readonly DeviceRoom[],
@@ -289,7 +289,7 @@ function uptimeOf(clock: Clock): Pick<ClockMark, 'boot' | 'upMs'> {
   return { boot, upMs: Math.round(seconds * 1000) };
 }
 
-/** Where the queue's time goes on. */
+/** Returns the queue's clock at which it resumes. */
 export function resumedMs(kept: ClockMark | undefined, now: Omit<ClockMark, 'queueMs'>): number {
   if (kept === undefined) return now.epochMs;
   const isSameBoot = now.boot !== '' && now.boot === kept.boot && now.upMs >= kept.upMs;

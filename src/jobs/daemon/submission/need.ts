@@ -3,7 +3,7 @@ import { correctEstimate, type MeasuredRun } from '../../corrections.js';
 import type { NeedEvidence } from '../../store/records.js';
 import type { Need } from '../../types.js';
 
-/** What a job is taken to need, and why. */
+/** The assumed need of a job, and the reason. */
 export interface JudgedNeed {
   readonly need: Need;
   readonly evidence: NeedEvidence;
@@ -15,16 +15,16 @@ export interface NeedFacts {
   readonly gpus: number;
   readonly statedBytes: number | undefined;
   readonly estimatedBytes: Known<number>;
-  /** What earlier runs of the same workload measured. */
+  /** The measurements of earlier runs of the same workload. */
   readonly runs: readonly MeasuredRun[];
   /** The largest reservation that each device of the job could ever get. */
   readonly offerBytes: number;
 }
 
 /**
- * What to reserve: what was stated; else what was measured; else what was estimated. A job of which
- * nothing is known gets a whole device for its first run. So does one that ran out of memory on all
- * that there is and still succeeded with a smaller batch: it will again.
+ * Decides the bytes to reserve: the stated need, else the measured one, else the estimate. An
+ * unknown job gets a whole device for its first run. So does a job that ran out of memory on a
+ * whole device and still succeeded with a smaller batch: it will again.
  */
 export function judgeNeed(facts: NeedFacts): JudgedNeed {
   const { gpus, statedBytes: bytes, estimatedBytes, runs, offerBytes } = facts;

@@ -53,7 +53,7 @@ function submitted(
   );
 }
 
-/** What the job that was taken needs with the settings that it is started with, and no others. */
+/** Returns the need of a chosen job with exactly the settings it is started with. */
 async function neededBy(
   { details }: Pick<NewJob, 'details'>,
   workload: WorkloadRequest,

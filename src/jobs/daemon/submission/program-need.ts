@@ -1,4 +1,4 @@
-import { programCommand } from '../../../estimate/trace/program-command.js';
+import { programCommand } from '../../../estimate/trace/run-python.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';
@@ -25,7 +25,7 @@ export interface ProgramJob {
 
 export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;
 
-/** What a trace found. */
+/** The result of a trace. */
 export interface ProgramNeed {
   readonly bytes: Known<number>;
   /** Why there is none; null where there is. */
@@ -42,7 +42,7 @@ export function canBeTraced({ command, gpus = 1, estimateTimeoutSeconds }: JobRe
   return gpus === 1 && estimateTimeoutSeconds !== 0 && isProgram(command);
 }
 
-/** What a job needs that stated nothing, found by tracing its program; undefined where that cannot be traced. */
+/** Finds the need of a job that states none by tracing its program; undefined if it cannot be traced. */
 export async function programNeed(
   request: JobRequest,
   offerBytes: number,

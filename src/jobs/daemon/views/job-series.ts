@@ -3,7 +3,7 @@ import type { JobHistory } from '../types.js';
 /** Enough for a chart as wide as a screen. */
 const maxPoints = 1000;
 
-/** What a job held over time. When it is full, two neighbours become one: the larger stays. */
+/** The memory of a job over time. A full series merges neighbours and keeps the larger value. */
 export class JobSeries {
   #epochMs: number[];
   #usedBytes: (number | null)[];

@@ -6,7 +6,7 @@ import type { StoredJob } from '../../store/records.js';
 import type { LimitState, RunningEntry } from '../running/running-jobs.js';
 import type { JobRequest, JobSummary, JobView } from '../types.js';
 
-/** What is known of a job that runs, beside what is stored. */
+/** Facts about a running job beside the stored ones. */
 export interface LiveFacts {
   readonly usedBytes: Known<number>;
   readonly currentAttempt: JobView['currentAttempt'];
@@ -108,7 +108,7 @@ export function requestOf({ job, need, details }: StoredJob): JobRequest {
   };
 }
 
-/** What a job holds of all its devices; `unknown` where one of them is. */
+/** Sums the bytes of a job over its devices; `unknown` if one is. */
 export function usedTogether(byDevice: ReadonlyMap<string, Known<number>>): Known<number> {
   const values = [...byDevice.values()];
   const known = values.filter(isKnown);

@@ -3,8 +3,8 @@ import type { Gpu } from '../../../estimate/cards/gpu-table.js';
 import type { ReadSource } from '../../../estimate/estimate-work.js';
 import { inThisThread } from '../../../estimate/estimate-work.js';
 import { estimateProgram } from '../../../estimate/program-estimate.js';
-import { generateFormula } from '../../../estimate/serving/generate-formula.js';
 import type { CacheType } from '../../../estimate/serving/kv-cache.js';
+import { generateFormula } from '../../../estimate/serving/kv-cache.js';
 import {
   longestRequest,
   type ServeRoom,
@@ -29,7 +29,7 @@ export interface ServingDocument extends EstimateDocument {
 const usualUtilization = 0.9;
 
 /**
- * What `plimsoll estimate --mode generate` and `--mode serve` answer.
+ * Answers `plimsoll estimate --mode generate` and `--mode serve`.
  *
  * @example
  * const request = { mode: 'serve', model: '/models/llama', gpu: 'h100', maxModelLen: 8192 };
@@ -74,7 +74,7 @@ function serving(asked: ServeAsked, read: ReadSource, gpu: Gpu) {
   return serveEstimate(writerOf(description), weights, filled(asked, read), gpu);
 }
 
-/** What a server is asked for, and what follows from the model. */
+/** Completes the request for a server from the model. */
 function filled(asked: ServeAsked, { model, config }: ReadSource) {
   const known = writerOf(model.description);
   const precision = asked.precision ?? (known.dtype === 'float16' ? 'fp16' : 'bf16');

@@ -1,7 +1,11 @@
 import { isAbsolute } from 'node:path';
-import type { Generating } from '../../../estimate/serving/generate-formula.js';
-import { type CacheType, cacheTypes } from '../../../estimate/serving/kv-cache.js';
-import { type WeightType, weightTypes } from '../../../estimate/serving/parts.js';
+import {
+  type CacheType,
+  cacheTypes,
+  type Generating,
+  type WeightType,
+  weightTypes,
+} from '../../../estimate/serving/kv-cache.js';
 import { engines, type ServeEngine } from '../../../estimate/serving/serve-estimate.js';
 import { type QuantizationPreset, quantizationPresets } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
@@ -29,7 +33,7 @@ export interface GenerateAsked extends OfModel, Generating {
   readonly method: (typeof methods)[number];
 }
 
-/** What is left out follows from the model. */
+/** A request for a server; absent fields follow from the model. */
 export interface ServeAsked extends OfModel {
   readonly mode: 'serve';
   readonly engine: ServeEngine | undefined;

@@ -1,7 +1,6 @@
 /** Adds users until it is killed; prints the name of each once it was acknowledged. */
 import { writeSync } from 'node:fs';
-import { newUserToken } from './user.js';
-import { openUserStore } from './user-store.js';
+import { newUserToken, openUserStore } from './user-store.js';
 
 const [home = '', word = ''] = process.argv.slice(2);
 const users = await openUserStore(home);

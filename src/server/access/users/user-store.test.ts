@@ -14,8 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { newUserToken, type User } from './user.js';
-import { openUserStore, type UserStore, usersFile } from './user-store.js';
+import { newUserToken, openUserStore, type User, type UserStore, usersFile } from './user-store.js';
 
 let home: string;
 const open: UserStore[] = [];

@@ -26,7 +26,7 @@ export function withReading(history: UseHistory, atMs: number, used: Known<numbe
   return withRange(history, atMs, isKnown(used) ? used : null, isKnown(used) ? used : null);
 }
 
-/** What the server kept, in the buckets of this page. */
+/** Returns the server's history, in the buckets of this page. */
 export function historyFrom(answer: DeviceHistory, windowSeconds: number): UseHistory {
   let history = emptyHistory(windowSeconds);
   answer.epochMs.forEach((atMs, index) => {

@@ -3,9 +3,9 @@ import { parseBytes } from '../../../../src/units/bytes.js';
 import { parseSeconds } from '../../../../src/units/durations.js';
 import { Refusal } from '../../api/refusal.js';
 
-/** What stands in the fields of a form, as it was typed. */
+/** The fields of a form as they were typed. */
 export type Draft<K extends string> = Readonly<Record<K, string>>;
-/** What is wrong, by field. */
+/** Errors by field. */
 export type Problems<K extends string> = Partial<Record<K, string>>;
 
 /** Next steps in the words of a form, where those of the server name an option or a field of a request. */
@@ -90,4 +90,49 @@ export function onlySet<T extends object>(fields: T): T {
     if (value === undefined) Reflect.deleteProperty(kept, key);
   }
   return kept;
+}
+
+/** A command line taken apart, or what is wrong with it. */
+type SplitCommand = { readonly words: readonly string[] } | { readonly problem: string };
+
+/**
+ * Splits a line into the program and its arguments, as a shell does with quotes and backslashes.
+ * Nothing is replaced or run: what a shell would do beyond that, a job does with `bash -c '...'`.
+ *
+ * @example
+ * splitCommand('python train.py --name "my run"'); // { words: ['python', 'train.py', '--name', 'my run'] }
+ */
+export function splitCommand(line: string): SplitCommand {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote: '"' | "'" | undefined;
+  for (let at = 0; at < line.length; at++) {
+    const character = line.charAt(at);
+    if (quote !== undefined) {
+      if (character === quote) quote = undefined;
+      else if (character === '\\' && quote === '"' && /["\\$`]/.test(line.charAt(at + 1))) {
+        word += line.charAt(++at);
+      } else word += character;
+    } else if (character === '"' || character === "'") {
+      quote = character;
+      word ??= '';
+    } else if (character === '\\') {
+      at += 1;
+      // A backslash before the end of a line joins it with the next.
+      if (line.charAt(at) !== '\n') word = (word ?? '') + line.charAt(at);
+    } else if (/\s/.test(character)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else word = (word ?? '') + character;
+  }
+  if (quote !== undefined) return { problem: `A quote (${quote}) is not closed.` };
+  if (word !== undefined) words.push(word);
+  return words.length === 0 ? { problem: 'Type what to run.' } : { words };
+}
+
+/** A command as it could be typed. */
+export function joinCommand(words: readonly string[]): string {
+  return words
+    .map((word) => (/^[\w@%+=:,./{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
+    .join(' ');
 }

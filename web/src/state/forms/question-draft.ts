@@ -35,7 +35,7 @@ function keysOf<K extends string>(draft: Draft<K>): readonly K[] {
   return Object.keys(draft).filter((key): key is K => key in draft);
 }
 
-/** What a mode is asked about; the other fields of the form stay as they were typed, and are not sent. */
+/** The fields of each mode; the others keep their text and are not sent. */
 const fieldsOf = {
   generate: ['model', 'mode', 'gpu', 'precision', 'batch', 'prompt', 'new', 'beams', 'method'],
   serve: [
@@ -51,7 +51,7 @@ export function servingMode({
   return mode === 'generate' || mode === 'serve' ? mode : undefined;
 }
 
-/** What is asked of `POST /plan` or `POST /estimate`. */
+/** A question for `POST /plan` or `POST /estimate`. */
 export interface Question extends WorkloadRequest {
   readonly memoryBytes?: number | undefined;
   readonly gpus?: number | undefined;
@@ -92,8 +92,8 @@ export function questionFieldOf({ field = '' }: Pick<Refusal, 'field'>): Questio
 }
 
 /**
- * What is known of a question while it is typed, to ask what is assumed beside it; undefined without a
- * model, and where the question cannot be asked yet.
+ * Returns the known part of an unfinished question, to ask for the assumptions; undefined without a
+ * model, and if the question cannot be asked yet.
  */
 export function openQuestion(
   draft: QuestionDraft,

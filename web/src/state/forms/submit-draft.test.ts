@@ -1,6 +1,7 @@
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Refusal } from '../../api/refusal.js';
-import { inFormWords, problemWords } from './form-values.js';
+import { inFormWords, joinCommand, problemWords, splitCommand } from './form-values.js';
 import { draftLike, emptySubmit, fieldOf, readSubmit, workloadOfDraft } from './submit-draft.js';
 
 describe('the form of a new job', () => {
@@ -124,5 +125,33 @@ describe('the form of a new job', () => {
     [undefined, undefined],
   ])('shows an error about %s at %s, whatever its words are', (field, shown) => {
     expect(fieldOf({ field })).toBe(shown);
+  });
+});
+
+describe('a command line', () => {
+  it.each([
+    ['python train.py', ['python', 'train.py']],
+    ['a "b c" \'d e\'', ['a', 'b c', 'd e']],
+    ['a\\ b', ['a b']],
+    ['"say \\"hi\\" $x"', ['say "hi" $x']],
+    ["'no \\n change'", ['no \\n change']],
+    ['python \\\n  train.py', ['python', 'train.py']],
+    ['x ""', ['x', '']],
+    ['--a="b c"', ['--a=b c']],
+  ])('%s', (line, words) => {
+    expect(splitCommand(line)).toEqual({ words });
+  });
+
+  it('says what is wrong', () => {
+    expect(splitCommand('   ')).toEqual({ problem: 'Type what to run.' });
+    expect(splitCommand('echo "open')).toEqual({ problem: 'A quote (") is not closed.' });
+  });
+
+  it('reads back whatever was written', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1 }), (words) => {
+        expect(splitCommand(joinCommand(words))).toEqual({ words });
+      }),
+    );
   });
 });

@@ -1,7 +1,13 @@
 import type { Refusal } from '../../api/refusal.js';
 import type { JobRequest, WorkloadRequest } from '../../api/types.js';
-import { type Draft, FieldReader, onlySet, type Problems } from './form-values.js';
-import { joinCommand, splitCommand } from './split-command.js';
+import {
+  type Draft,
+  FieldReader,
+  joinCommand,
+  onlySet,
+  type Problems,
+  splitCommand,
+} from './form-values.js';
 import {
   draftOf,
   emptyWorkload,
@@ -103,7 +109,7 @@ function workloadOf(
   return onlySet({ ...Object.fromEntries(others), ...readWorkload(reader) });
 }
 
-/** What the form says of the model, to ask what is assumed beside it; undefined without a model. */
+/** Returns the model of the form, to ask for the assumptions; undefined without a model. */
 export function workloadOfDraft(draft: SubmitDraft): WorkloadRequest | undefined {
   const workload = readWorkload(new FieldReader(draft));
   return workload.model === undefined ? undefined : workload;

@@ -35,7 +35,7 @@ export const emptyWorkload: WorkloadDraft = {
   method: '',
 };
 
-/** What was typed as the server takes it; what was left open stays open. */
+/** Reads the fields as the server takes them; empty ones stay open. */
 export function readWorkload(reader: FieldReader<WorkloadField>): WorkloadRequest {
   const checkpointing = reader.text('checkpointing');
   return onlySet({

@@ -56,7 +56,7 @@ export function comparedFigures([one, other]: Pair, nowMs: number): readonly Com
   });
 }
 
-/** What was asked of them, or set for them, and is not the same. */
+/** Lists the settings, requested or set, that differ. */
 export function differingSettings([one, other]: Pair): readonly Compared[] {
   const [first, second] = [settingsOf(one), settingsOf(other)];
   const names = [...new Set([...first.keys(), ...second.keys()])];

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { fetchLog } from '../../api/client.js';
 import { asRefusal, type Refusal } from '../../api/refusal.js';
 
-/** What is read of a long log at first: its end. */
+/** Bytes of a long log that are read first: its end. */
 const tailBytes = 256 * 1024;
 const everyMs = 1000;
 
@@ -65,7 +65,7 @@ const linesKept = 4000;
 /** A line without end must not fill the page. */
 const longestLine = 4000;
 
-/** What a job printed, as lines; a carriage return writes a line anew, as on a terminal. */
+/** A job's output as lines; a carriage return starts a line again, as on a terminal. */
 interface LogLines {
   /** Whole lines, the oldest first. */
   readonly lines: readonly string[];
@@ -91,7 +91,7 @@ export function openLine({ open }: LogLines): string {
   return lastWritten(open.replace(/\r$/, ''));
 }
 
-/** What stands after the last carriage return. */
+/** Returns the text after the last carriage return. */
 function lastWritten(line: string): string {
   return line.slice(line.lastIndexOf('\r') + 1);
 }

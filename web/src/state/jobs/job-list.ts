@@ -4,7 +4,7 @@ import { createStore } from '../live/store.js';
 /** Kept while one looks at a job and comes back. */
 export const listFilter = createStore<JobFilter>({ state: 'all', search: '' });
 
-/** What the list is narrowed to. */
+/** The filters of the list. */
 export interface JobFilter {
   readonly state: JobState | 'all' | 'ended';
   readonly search: string;
@@ -79,7 +79,7 @@ function endOf(job: JobSummary): number {
   return end;
 }
 
-/** What the search looks into, made once for each job. */
+/** The searched text of each job, made once. */
 const texts = new WeakMap<JobSummary, string>();
 function haystack(job: JobSummary): string {
   let text = texts.get(job);

@@ -19,7 +19,7 @@ export interface StoryStep {
   readonly detail: string;
 }
 
-/** What happened to a job, in order: submitted, started, out of memory, rungs, its end. */
+/** Returns the events of a job, in order: submitted, started, out of memory, rungs, its end. */
 export function storyOf(job: JobView): readonly StoryStep[] {
   const steps: StoryStep[] = [
     {

@@ -94,7 +94,7 @@ export function withMoreJobs(board: Board, more: readonly JobSummary[]): Board {
   return jobs.size === board.jobs.size ? board : { ...board, jobs };
 }
 
-/** What the server kept of a device; what was read meanwhile goes on behind it. */
+/** Adds the server's history of a device; newer readings stay behind it. */
 export function withHistory(board: Board, fetched: DeviceHistory): Board {
   const before = board.histories.get(fetched.id);
   const history = joined(historyFrom(fetched, board.windowSeconds), before);
@@ -112,8 +112,8 @@ export function withWindow(board: Board, windowSeconds: number): Board {
 }
 
 /**
- * What happened since the last frame. Ten events or a thousand cost one copy of what changed, so
- * that the page keeps up with any rate.
+ * Applies the events since the last frame. Ten events or a thousand cost one copy of the changed
+ * parts, so that the page keeps up with any rate.
  */
 export function withEvents(board: Board, events: readonly DaemonEvent[]): Board {
   if (events.length === 0) return board;

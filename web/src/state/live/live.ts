@@ -9,7 +9,7 @@ import {
 } from '../../api/client.js';
 import { asRefusal } from '../../api/refusal.js';
 import type { DaemonEvent, JobState, JobSummary } from '../../api/types.js';
-import { remember, remembered } from '../page/remembered.js';
+import { remember, remembered } from '../page/theme.js';
 import { who } from '../page/who.js';
 import {
   emptyBoard,
@@ -64,8 +64,8 @@ const verbs: Readonly<Partial<Record<JobState, string>>> = {
 };
 
 /**
- * What to say aloud about a few seconds of events: one job by its name, many by their number, and
- * every alert that is critical. Undefined where there is nothing to say.
+ * Returns the words to announce for a few seconds of events: one job by its name, many by their
+ * number, and every critical alert. Undefined if there is nothing to announce.
  */
 export function newsOf(
   events: readonly DaemonEvent[],
@@ -100,7 +100,7 @@ const newsEveryMs = 4000;
 
 export const board = createStore(emptyBoard(Number(remembered('window') ?? '300') || 300));
 export const connection = createStore<Connection>({ phase: 'connecting' });
-/** What a screen reader says next. */
+/** The next words of a screen reader. */
 export const news = createStore('');
 
 let closeStream: (() => void) | undefined;
@@ -108,7 +108,7 @@ let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let failedTries = 0;
 /** Counts the streams: answers for one that is gone are thrown away. */
 let generation = 0;
-/** What happened while everything was fetched anew; it is newer than what was fetched. */
+/** Events during a new fetch; they are newer than its answer. */
 let early: DaemonEvent[] | undefined;
 
 /** Connects, and stays connected: after a loss it tries again, more slowly each time. */
@@ -150,7 +150,7 @@ async function fetchAnew(mine: number): Promise<void> {
   await Promise.allSettled([fetchHistories(), fetchRest(jobs, mine)]);
 }
 
-/** Where one fails, the past alone is missing: its chart begins now. */
+/** Fetches histories. If one fails, its chart begins now. */
 async function fetchHistories(): Promise<void> {
   const { devices, windowSeconds } = board.get();
   await Promise.all(
@@ -239,7 +239,7 @@ const kinds = ['job', 'devices', 'alert', 'queue'] as const;
 export interface StreamHandlers {
   readonly opened: () => void;
   readonly event: (event: DaemonEvent) => void;
-  /** What was missed is no longer kept: all must be fetched anew. */
+  /** Missed events are no longer kept: all must be fetched again. */
   readonly reset: (last: number | undefined) => void;
   readonly lost: () => void;
 }

@@ -1,4 +1,4 @@
-/** Where on the page one is; it stands in the address, so that it can be kept and shared. */
+/** The place on the page; it stands in the address, so that it can be kept and shared. */
 export type Route =
   | { readonly name: 'overview' }
   | { readonly name: 'job'; readonly id: string }

@@ -1,9 +1,27 @@
 import { partClasses, partVariables } from '../../../../src/report/estimate-words.js';
 import { createStore } from '../live/store.js';
-import { remember, remembered } from './remembered.js';
 
-export const themes = ['system', 'light', 'dark'] as const;
-export type Theme = (typeof themes)[number];
+const prefix = 'plimsoll.';
+
+/** Returns a value that this browser keeps; undefined if it keeps none. */
+export function remembered(key: string): string | undefined {
+  try {
+    return localStorage.getItem(prefix + key) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function remember(key: string, value: string): void {
+  try {
+    localStorage.setItem(prefix + key, value);
+  } catch {
+    // A browser that keeps nothing still shows the page.
+  }
+}
+
+const themes = ['system', 'light', 'dark'] as const;
+type Theme = (typeof themes)[number];
 
 export const theme = createStore<Theme>(
   themes.find((one) => one === remembered('theme')) ?? 'system',

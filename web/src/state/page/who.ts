@@ -1,7 +1,7 @@
 import type { JobSummary } from '../../api/types.js';
 import { createStore } from '../live/store.js';
 
-/** Who looks at the page, as the server says. */
+/** The person who looks at the page, by the server's answer. */
 export interface Who {
   readonly name: string;
   readonly role: 'admin' | 'user' | 'viewer';

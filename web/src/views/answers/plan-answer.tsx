@@ -3,12 +3,12 @@ import type { Estimate, PartBytes } from '../../../../src/estimate/types.js';
 import { Failure } from '../../../../src/failure.js';
 import type { PlanOption } from '../../../../src/plan/fit/types.js';
 import { asPython } from '../../../../src/plan/quantization/bits-and-bytes.js';
+import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
 import {
   type Framework,
   frameworkNames,
   frameworks,
-} from '../../../../src/plan/snippets/formats.js';
-import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
+} from '../../../../src/plan/snippets/recognise.js';
 import { moduleRows } from '../../../../src/report/estimate-words.js';
 import {
   optionCells,
@@ -23,7 +23,7 @@ import { percentWords } from '../../../../src/report/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import type { PlanDocument } from '../../api/types.js';
 import { ChoiceField } from '../../parts/field.js';
-import { ProvenanceTag } from '../../parts/tags.js';
+import { ProvenanceTag } from '../../parts/notes.js';
 
 /** The settings that fit, what is given up for them, and the alternatives: as `plimsoll plan` says it. */
 export function PlanAnswer({ plan }: { plan: PlanDocument }) {
@@ -133,7 +133,7 @@ function OptionRow(props: { option: PlanOption; plan: PlanDocument; widest: numb
   );
 }
 
-/** What fills the device at the peak: a bar, and each part with its share. */
+/** Shows the parts of the device's memory at the peak: a bar, and each part with its share. */
 export function MemoryParts({ breakdown, peak }: Pick<Estimate, 'breakdown' | 'peak'>) {
   const whole = peak.deviceBytes;
   let before = 0;
@@ -190,7 +190,7 @@ function PartRows({ entry, whole }: { entry: PartBytes; whole: number }) {
   );
 }
 
-/** What an answer rests on. */
+/** Shows the basis of an answer. */
 export function Notes({ notes }: { notes: readonly string[] }) {
   if (notes.length === 0) return null;
   return (
@@ -224,7 +224,7 @@ function PlanLines({ plan }: { plan: PlanDocument }) {
   );
 }
 
-/** What a framework cannot do is said in its place. */
+/** Returns the lines for a framework, or a sentence if the framework cannot express the plan. */
 function linesFor(framework: Framework, plan: PlanDocument): { text: string; beside?: string } {
   try {
     return planLines(framework, plan, plan.loading);

@@ -25,8 +25,7 @@ import { asRefusal, type Refusal } from '../../api/refusal.js';
 import type { Assumptions, EstimateDocument, PlanDocument } from '../../api/types.js';
 import { useNow } from '../../parts/clock.js';
 import { ChoiceField, focusWrong, TextField } from '../../parts/field.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
-import { ProvenanceTag } from '../../parts/tags.js';
+import { ProvenanceTag, RefusalNote } from '../../parts/notes.js';
 import { coarse } from '../../parts/words.js';
 import { CardField, ModelField, openChoices, WorkloadFields } from '../../parts/workload-fields.js';
 import { useAssumptions, useNames } from '../../state/forms/assumed.js';
@@ -260,7 +259,7 @@ interface Bound {
   set: (value: string) => void;
 }
 
-/** What is asked of a model that writes text. */
+/** The fields of a model that writes text. */
 function ServingFields(props: {
   mode: 'generate' | 'serve';
   assumed: Assumptions;

@@ -7,9 +7,7 @@ import {
   stepCharts,
 } from '../../charts/compared-lines.js';
 import { useNow } from '../../parts/clock.js';
-import { Empty } from '../../parts/empty.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
-import { StateTag } from '../../parts/tags.js';
+import { Empty, RefusalNote, StateTag } from '../../parts/notes.js';
 import { useStaggered } from '../../parts/use-staggered.js';
 import {
   type Compared,
@@ -113,7 +111,7 @@ function startedJobs(
 
 type Two<T> = readonly [T, T];
 
-/** What two jobs took, were told and did. */
+/** Compares the memory, settings and events of two jobs. */
 function ComparedJobs(props: { jobs: Two<JobView>; histories: Two<JobHistory> }) {
   const { jobs, histories } = props;
   const now = useNow();

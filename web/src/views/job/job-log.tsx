@@ -5,7 +5,7 @@ import { formatBytes } from '../../../../src/units/bytes.js';
 import { logAddress } from '../../api/client.js';
 import type { JobView } from '../../api/types.js';
 import { memo } from '../../parts/memo.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
+import { RefusalNote } from '../../parts/notes.js';
 import { openLine, useLog } from '../../state/jobs/follow-log.js';
 import { useStore } from '../../state/live/store.js';
 import { notYours, who } from '../../state/page/who.js';
@@ -13,7 +13,7 @@ import { notYours, who } from '../../state/page/who.js';
 /** Lines that are drawn together: a new line draws one such piece, not all. */
 const pieceLines = 100;
 
-/** What the job printed, live; or why it is not shown. */
+/** Shows the live output of a job, or the reason why it is hidden. */
 export function JobLog({ job }: { job: JobView }) {
   const refused = useStore(who, (me) => notYours(me, job));
   if (refused === undefined) return <OwnLog job={job} />;

@@ -1,4 +1,6 @@
-import { hasEnded } from '../../../../src/jobs/types.js';
+import type { ComponentChildren } from 'preact';
+import { degradedSettingsWords } from '../../../../src/jobs/degraded.js';
+import { hasEnded, ownerName } from '../../../../src/jobs/types.js';
 import {
   chartSize,
   lastWords,
@@ -7,6 +9,7 @@ import {
   valueHeights,
 } from '../../../../src/report/progress-lines.js';
 import { holderWords, percentWords } from '../../../../src/report/words.js';
+import { placesWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { formatSeconds } from '../../../../src/units/durations.js';
 import { isKnown } from '../../../../src/units/known.js';
@@ -15,24 +18,21 @@ import type { JobHistory, JobView } from '../../api/types.js';
 import type { ChartInput, ChartMark } from '../../charts/chart-input.js';
 import { askToCancel } from '../../parts/cancel-dialog.js';
 import { ChartBox } from '../../parts/chart-box.js';
-import { Empty } from '../../parts/empty.js';
-import { RefusalNote } from '../../parts/refusal-note.js';
-import { StateTag } from '../../parts/tags.js';
-import { basisWords, clockWords } from '../../parts/words.js';
-import { joinCommand } from '../../state/forms/split-command.js';
+import { useNow } from '../../parts/clock.js';
+import { Empty, RefusalNote, StateTag } from '../../parts/notes.js';
+import { agoWords, basisWords, clockWords, spanWords } from '../../parts/words.js';
+import { joinCommand } from '../../state/forms/form-values.js';
 import {
   isRecoveryInReason,
   recoverySentence,
   type StoryStep,
   storyOf,
 } from '../../state/jobs/job-story.js';
-import { useJob } from '../../state/jobs/open-job.js';
-import { provenanceOfJob } from '../../state/jobs/used-by-job.js';
+import { provenanceOfJob, useJob } from '../../state/jobs/open-job.js';
 import { board } from '../../state/live/live.js';
 import { useStore } from '../../state/live/store.js';
 import { notYours, who } from '../../state/page/who.js';
 import { AttemptsTable } from './attempts-table.js';
-import { JobFacts } from './job-facts.js';
 import { JobLog } from './job-log.js';
 
 /** One job: where it stands, what it took, what happened to it, what it printed. */
@@ -124,7 +124,7 @@ function Heading({ job }: { job: JobView }) {
   );
 }
 
-/** What it held over time, against what is reserved for it. */
+/** Shows a job's memory over time, against its reservation. */
 function JobMemory({ job, history }: { job: JobView; history: JobHistory }) {
   const from = useStore(board, ({ devices }) => provenanceOfJob(devices, job));
   const peak = Math.max(0, ...history.usedBytes.map((bytes) => bytes ?? 0));
@@ -342,8 +342,8 @@ function Lines({ lines, marks, goesOn }: ProgressLines & { goesOn: boolean }) {
 type Attempt = JobView['attempts'][number];
 
 /**
- * What held the memory of attempts that ran out of it: by the snapshot that one left behind, or else
- * its largest processes, as they were last read.
+ * Shows the holders of memory in attempts that ran out of it: from the attempt's snapshot, or else
+ * its largest processes as they were last read.
  */
 function SnapshotFindings({ job }: { job: JobView }) {
   const attempts = job.attempts.filter(
@@ -454,7 +454,7 @@ function EnvironmentChanges({ job }: { job: JobView }) {
   );
 }
 
-/** What happened, step by step, with the reasons. */
+/** Lists the events, step by step, with their reasons. */
 function StoryLine({ job }: { job: JobView }) {
   const steps = storyOf(job);
   const start = job.startedAt === null ? undefined : Date.parse(job.startedAt);
@@ -480,5 +480,89 @@ function StoryLine({ job }: { job: JobView }) {
         ))}
       </ol>
     </section>
+  );
+}
+
+/** The figures of a job; what does not apply is left out. */
+function JobFacts({ job }: { job: JobView }) {
+  const now = useNow();
+  const from = useStore(board, ({ devices }) => provenanceOfJob(devices, job));
+  const end = job.endedAt === null ? now : Date.parse(job.endedAt);
+  const { reservation, waiting, degraded } = job;
+  return (
+    <dl class="grid">
+      <Fact name="Submitted" note={clockWords(job.submittedAt)}>
+        {agoWords(Date.parse(job.submittedAt), now)}
+      </Fact>
+      {job.owner !== ownerName && (
+        <Fact name="Owner" note="">
+          {job.owner}
+        </Fact>
+      )}
+      {job.startedAt === null ? (
+        <Fact name={job.endedAt === null ? 'Waits for' : 'Waited'} note="">
+          {spanWords(job.submittedAt, end)}
+        </Fact>
+      ) : (
+        <Fact
+          name={job.endedAt === null ? 'Runs for' : 'Ran'}
+          note={`waited ${spanWords(job.submittedAt, Date.parse(job.startedAt))}`}
+        >
+          {spanWords(job.startedAt, end)}
+        </Fact>
+      )}
+      {waiting !== null && (
+        <Fact name="Expected to start" note={`place ${waiting.position} in the queue`}>
+          {isKnown(waiting.expectedStartAt)
+            ? agoWords(Date.parse(waiting.expectedStartAt), now)
+            : 'unknown'}
+        </Fact>
+      )}
+      {waiting?.expiresAt != null && (
+        <Fact name="Expires" note={clockWords(waiting.expiresAt)}>
+          {agoWords(Date.parse(waiting.expiresAt), now)}
+        </Fact>
+      )}
+      {reservation !== null && (
+        <Fact
+          name="Reserved"
+          note={`${basisWords(reservation.basis)}, on ${placesWords(reservation)}`}
+        >
+          {formatBytes(reservation.bytes)}
+        </Fact>
+      )}
+      {job.state === 'running' && (
+        <Fact name="Uses now" note={from}>
+          {formatBytes(job.usedBytes)}
+        </Fact>
+      )}
+      {degraded !== null && (
+        <Fact name="Degraded" note="so that it fits">
+          {degradedSettingsWords(degraded)}
+        </Fact>
+      )}
+      <Fact
+        name="Priority"
+        note={
+          job.gpus === 0 ? "on the host's memory" : `${job.gpus} device${job.gpus === 1 ? '' : 's'}`
+        }
+      >
+        {job.priority}
+      </Fact>
+      <Fact name="Folder" note="" wide>
+        <code>{job.cwd}</code>
+      </Fact>
+    </dl>
+  );
+}
+
+function Fact(props: { name: string; note: string; wide?: boolean; children: ComponentChildren }) {
+  return (
+    <div class={props.wide === true ? 'wide' : ''}>
+      <dt>{props.name}</dt>
+      <dd>
+        {props.children} <small>{props.note}</small>
+      </dd>
+    </div>
   );
 }

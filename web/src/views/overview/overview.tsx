@@ -13,17 +13,15 @@ import type { Alert, DeviceView } from '../../api/types.js';
 import { type ChartInput, forecastShape, roomAhead } from '../../charts/chart-input.js';
 import { ChartBox } from '../../parts/chart-box.js';
 import { useNow } from '../../parts/clock.js';
-import { Empty } from '../../parts/empty.js';
 import { Hull, HullList } from '../../parts/hull.js';
 import { Lede } from '../../parts/lede.js';
-import { ProvenanceTag } from '../../parts/tags.js';
+import { Empty, ProvenanceTag } from '../../parts/notes.js';
 import { useStaggered } from '../../parts/use-staggered.js';
-import { WindowChoice } from '../../parts/window-choice.js';
 import { agoWords } from '../../parts/words.js';
 import { type AlertEpisode, alertEpisodes } from '../../state/devices/alert-episodes.js';
 import { emptyHistory, type UseHistory } from '../../state/devices/use-history.js';
 import { alertKey } from '../../state/live/board.js';
-import { board } from '../../state/live/live.js';
+import { board, showWindow } from '../../state/live/live.js';
 import { useStore } from '../../state/live/store.js';
 import { Queue } from './queue.js';
 
@@ -137,7 +135,7 @@ function chartInput(
   };
 }
 
-/** What is expected, and what was warned of and still holds. */
+/** Shows the forecast, and the alerts that still hold. */
 function Outlook({ device }: { device: DeviceView }) {
   const { forecast, alerts } = device;
   const urgent = forecast.risk === 'high' || forecast.risk === 'critical';
@@ -167,7 +165,7 @@ function chartWords(device: DeviceView, history: UseHistory): string {
 
 const alertsShown = 4;
 
-/** What was warned of, the latest first. */
+/** Lists alerts, the latest first. */
 function AlertList() {
   const alerts = useStore(board, (now) => now.alerts);
   const now = useNow();
@@ -199,5 +197,33 @@ function Episode({ alert, clearedMs, now }: AlertEpisode & { now: number }) {
         {alert.provenance === 'simulated' && <ProvenanceTag from="simulated" />}
       </p>
     </li>
+  );
+}
+
+const windows = [
+  { seconds: 60, label: '1 min' },
+  { seconds: 300, label: '5 min' },
+  { seconds: 3600, label: '1 h' },
+  { seconds: 86_400, label: '1 d' },
+] as const;
+
+/** How much of the past the charts show. */
+function WindowChoice() {
+  const chosen = useStore(board, ({ windowSeconds }) => windowSeconds);
+  return (
+    <fieldset class="segments">
+      <legend class="aside">Time shown</legend>
+      {windows.map(({ seconds, label }) => (
+        <label key={seconds}>
+          <input
+            type="radio"
+            name="window"
+            checked={seconds === chosen}
+            onChange={() => showWindow(seconds)}
+          />
+          <span>{label}</span>
+        </label>
+      ))}
+    </fieldset>
   );
 }

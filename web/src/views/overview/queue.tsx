@@ -11,16 +11,14 @@ import { jobsListed } from '../../api/client.js';
 import type { JobState, JobSummary } from '../../api/types.js';
 import { askToCancel } from '../../parts/cancel-dialog.js';
 import { useNow } from '../../parts/clock.js';
-import { Empty } from '../../parts/empty.js';
 import { useHue } from '../../parts/hull.js';
-import { Meter } from '../../parts/meter.js';
-import { StateTag } from '../../parts/tags.js';
+import { Empty, StateTag } from '../../parts/notes.js';
 import { useStaggered } from '../../parts/use-staggered.js';
 import { type RowStyle, VirtualRows } from '../../parts/virtual-rows.js';
 import { agoWords, coarse, usedOfReserved } from '../../parts/words.js';
-import { joinCommand } from '../../state/forms/split-command.js';
+import { joinCommand } from '../../state/forms/form-values.js';
 import { type JobFilter, listedJobs, listFilter } from '../../state/jobs/job-list.js';
-import { usedByJob } from '../../state/jobs/used-by-job.js';
+import { usedByJob } from '../../state/jobs/open-job.js';
 import type { Counts } from '../../state/live/board.js';
 import { board } from '../../state/live/live.js';
 import { useStore } from '../../state/live/store.js';
@@ -315,4 +313,21 @@ function When({ job }: { job: JobSummary }) {
 function peakOf({ attempts }: JobSummary): Known<number> {
   const known = attempts.flatMap(({ peakBytes }) => (isKnown(peakBytes) ? [peakBytes] : []));
   return known.length === 0 ? 'unknown' : Math.max(...known);
+}
+
+/** A part of a whole as a bar; more than the whole is marked. */
+function Meter({ part, whole, hue }: { part: Known<number>; whole: number; hue?: string }) {
+  const share = isKnown(part) && whole > 0 ? part / whole : 0;
+  const width = Math.min(100, Math.round(share * 1000) / 10);
+  return (
+    <svg
+      class={`meter ${hue ?? ''}`}
+      viewBox="0 0 100 8"
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
+      <rect class="whole" width="100" height="8" />
+      <rect class={share > 1 ? 'part over' : 'part'} width={width} height="8" />
+    </svg>
+  );
 }
