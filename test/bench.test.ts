@@ -27,12 +27,12 @@ describe('npm run bench', () => {
           ...readFileSync(root + path, 'utf8').matchAll(
             /\{([^{}]*)\}\s*(?:from|= await import\()\s*'(?:\.\.\/)+dist\/([\w/-]+)\.js'/g,
           ),
-        ].map(([, names = '', file = '']) => ({ path, names, file: `src/${file}.ts` })),
+        ].map(([, list = '', file = '']) => ({ path, list, file: `src/${file}.ts` })),
       );
     expect(taken.length).toBeGreaterThan(40);
-    const missing = taken.flatMap(({ path, names, file }) => {
+    const missing = taken.flatMap(({ path, list, file }) => {
       const source = existsSync(root + file) ? readFileSync(root + file, 'utf8') : '';
-      return names
+      return list
         .split(',')
         .map((name) => name.trim().split(/\W/)[0] ?? '')
         .filter((name) => name !== '')

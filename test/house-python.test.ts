@@ -133,12 +133,12 @@ describe('the reader of Python imports', () => {
  * of ours stays as the path that it would have, so that it is seen.
  */
 export function pythonImportGraph(
-  sources: ReadonlyMap<string, string>,
+  texts: ReadonlyMap<string, string>,
   folder: string,
   packageNames: readonly string[],
 ): ImportGraph {
   const known = (module: string) =>
-    [`${folder}${module}.py`, `${folder}${module}/__init__.py`].find((path) => sources.has(path));
+    [`${folder}${module}.py`, `${folder}${module}/__init__.py`].find((path) => texts.has(path));
 
   function resolved(module: string, name: string | undefined): string {
     const asModule = name === undefined ? undefined : known(`${module}/${name}`);
@@ -146,7 +146,7 @@ export function pythonImportGraph(
   }
 
   return new Map(
-    [...sources].map(([path, text]) => {
+    [...texts].map(([path, text]) => {
       const targets = pythonImports(text).flatMap(({ dots, module, names }) => {
         const from = posix.dirname(path).slice(folder.length);
         const up = posix.join(from, ...Array.from({ length: dots - 1 }, () => '..'));

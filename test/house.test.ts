@@ -278,7 +278,7 @@ const withWords = projectFiles().filter(
     path !== 'test/house.test.ts',
 );
 
-function found(pattern: RegExp): readonly string[] {
+function linesWith(pattern: RegExp): readonly string[] {
   return withWords.flatMap((path) =>
     readFileSync(root + path, 'utf8')
       .split('\n')
@@ -294,6 +294,6 @@ describe('plain words', () => {
   });
 
   it.each(names)('no name is %s: write %s', (pattern) => {
-    expect(found(pattern)).toEqual([]);
+    expect(linesWith(pattern)).toEqual([]);
   });
 });

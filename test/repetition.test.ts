@@ -84,13 +84,13 @@ interface Line {
  * @example
  * repeatedLines(sources)[0]; // { files: ['src/a.ts', 'src/b.ts'], at: [10, 42] }
  */
-export function repeatedLines(sources: ReadonlyMap<string, string>): readonly {
+export function repeatedLines(texts: ReadonlyMap<string, string>): readonly {
   readonly files: readonly [string, string];
   readonly at: readonly [number, number];
 }[] {
   const seen = new Map<string, Line>();
   const found = new Map<string, { files: [string, string]; at: [number, number] }>();
-  for (const [file, text] of sources) {
+  for (const [file, text] of texts) {
     const lines = codeLines(file, text);
     for (let start = 0; start + runLength <= lines.length; start++) {
       const run = lines.slice(start, start + runLength);

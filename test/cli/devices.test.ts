@@ -76,8 +76,6 @@ function parsed(stdout: string): Answer {
 }
 
 describe('plimsoll doctor', () => {
-  const command = useCommand();
-
   it('tries everything, says that it works here, and leaves nothing in the home', async () => {
     const { stdout, exitCode } = await command.run(['doctor', '--json']);
     const { ok, checks } = parsed(stdout);

@@ -53,15 +53,15 @@ if (process.env.PRETEND_CTRL_C) {
 `;
 
 describe('plimsoll plan, with a pretended job in place of Python', () => {
-  let plan: string[] = [];
+  let pretended: string[] = [];
   beforeAll(() => {
     const path = join(command.folder(), 'pretender.cjs');
     writeFileSync(path, `#!${process.execPath}\n${pretender}`);
     chmodSync(path, 0o755);
-    plan = ['plan', gpt2, '--method', 'trace', '--python', path];
+    pretended = ['plan', gpt2, '--method', 'trace', '--python', path];
   });
   const answer = async (more: readonly string[]) => {
-    const ended = await command.run([...plan, ...more, '--json']);
+    const ended = await command.run([...pretended, ...more, '--json']);
     expect(ended.stderr).toBe('');
     return { ...JSON.parse(ended.stdout), exitCode: ended.exitCode };
   };
@@ -108,7 +108,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     expect(found.settings).toMatchObject({ gpus: 1, lora: 16 });
     // 4 GiB shared out over 8, and half a GiB of the one sample at most.
     expect(found.sharding).toMatchObject({ gpus: 8, needed: true, chosen: { fit: 'surely' } });
-    const { stdout } = await command.run([...plan, ...job]);
+    const { stdout } = await command.run([...pretended, ...job]);
     expect(stdout).toContain('To train the whole model 8 such GPUs are needed.');
     const none = await answer(['--memory', '40MiB', '--train', '--batch', '1', '--seq', '128']);
     expect(none.sharding).toMatchObject({ gpus: 512, needed: true, tried: [{ fit: 'no' }] });
@@ -124,28 +124,28 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
 
   it('prints lines to paste, and ends with those for the framework of the project', async () => {
     const job = ['--allocator-memory', '9GiB', '--batch', '16', '--seq', '512', '--train'];
-    const trainer = await command.run([...plan, ...job, '--format', 'trainer']);
+    const trainer = await command.run([...pretended, ...job, '--format', 'trainer']);
     expect(trainer).toMatchObject({ stderr: '', exitCode: 0 });
     expect(trainer.stdout).toContain(
       '    per_device_train_batch_size=8,\n    gradient_accumulation_steps=2,',
     );
-    const deepspeed = await command.run([...plan, ...job, '--format', 'deepspeed']);
+    const deepspeed = await command.run([...pretended, ...job, '--format', 'deepspeed']);
     expect(JSON.parse(deepspeed.stdout)).toMatchObject({ train_batch_size: 16 });
-    const unknown = await command.run([...plan, ...job]);
+    const unknown = await command.run([...pretended, ...job]);
     expect(unknown.stdout).toContain('Ready to paste: add --format trainer, lightning,');
     const requirements = join(command.folder(), 'requirements.txt');
     writeFileSync(requirements, 'torch\naccelerate\n');
     try {
-      const text = await command.run([...plan, ...job]);
+      const text = await command.run([...pretended, ...job]);
       expect(text.stdout).toMatch(
         /For accelerate, which requirements\.txt uses:\n\nfrom accelerate/,
       );
     } finally {
       rmSync(requirements);
     }
-    const both = await command.run([...plan, ...job, '--json', '--format', 'peft']);
+    const both = await command.run([...pretended, ...job, '--json', '--format', 'peft']);
     expect(both).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('contradict') });
-    const none = await command.run([...plan, ...job, '--format', 'peft']);
+    const none = await command.run([...pretended, ...job, '--format', 'peft']);
     expect(none).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('format-unfit') });
   });
 
@@ -182,7 +182,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     const html = join(command.folder(), 'plan.html');
     const job = ['--memory', '24GiB', '--batch', '4', '--seq', '128', '--html', html, '--save'];
     const environment = { PLIMSOLL_HOME: join(command.folder(), 'home') };
-    const { stdout, exitCode } = await command.run([...plan, ...job], { environment });
+    const { stdout, exitCode } = await command.run([...pretended, ...job], { environment });
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/^It fits into 24\.0 GiB and needs /);
     expect(stdout).toContain('What else there is:');
@@ -205,7 +205,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     [['--memory', '8GiB', '--train', '--mode', 'infer'], 'bad-usage: --train and --mode infer'],
     [['--memory', '8GiB', '--html', 'no/such/page.html'], 'cannot-write: '],
   ])('refuses %j', async (more, message) => {
-    const { stdout, stderr, exitCode } = await command.run([...plan, ...more]);
+    const { stdout, stderr, exitCode } = await command.run([...pretended, ...more]);
     expect(stderr).toContain(message);
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
@@ -222,7 +222,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
   });
 
   it('tells a script its batch where an argument asks for it', async () => {
-    const script = ['plan', '--script', 'train.py', '--arg', 'batch={batch}', ...plan.slice(4)];
+    const script = ['plan', '--script', 'train.py', '--arg', 'batch={batch}', ...pretended.slice(4)];
     const job = ['--allocator-memory', '8GiB', '--max-batch', '--precision', 'bf16', '--json'];
     const { stdout } = await command.run([...script, ...job]);
     expect(JSON.parse(stdout).settings.batch).toBe(24);
@@ -230,7 +230,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
 
   it('ends on Ctrl-C with what it started, and says nothing', async () => {
     const { stdout, stderr, exitCode } = await command.run(
-      [...plan, '--memory', '8GiB', '--batch', '4', '--seq', '128'],
+      [...pretended, '--memory', '8GiB', '--batch', '4', '--seq', '128'],
       { environment: { PRETEND_CTRL_C: '1' } },
     );
     expect({ stdout, stderr, exitCode }).toEqual({ stdout: '', stderr: '', exitCode: 130 });
@@ -400,18 +400,18 @@ describe('plimsoll plan --gpus', { ...needsTorch, tags: 'rest' }, () => {
     const words = ['plan', config, '--python', tracingPython, ...asked.split(' ')];
     const { stdout, stderr } = await command.run(words);
     expect(stderr).toBe('');
-    const plan: PlanDocument = JSON.parse(stdout);
-    const { chosen, tried = [] } = plan.sharding ?? {};
+    const found: PlanDocument = JSON.parse(stdout);
+    const { chosen, tried = [] } = found.sharding ?? {};
     expect(tried[0]).toMatchObject({ parallel: { way: 'ddp' }, fit: 'no' });
     expect(chosen).toMatchObject({ parallel: { way: 'fsdp2' }, fit: 'surely' });
-    expect([plan.fits, plan.surely, plan.estimate.method]).toEqual([true, true, 'trace']);
-    expect(plan.estimate.peak).toEqual(chosen?.peak);
-    const { settings } = plan;
+    expect([found.fits, found.surely, found.estimate.method]).toEqual([true, true, 'trace']);
+    expect(found.estimate.peak).toEqual(chosen?.peak);
+    const { settings } = found;
     expect(settings.zero).toBe(chosen?.parallel.reshard === false ? 2 : 3);
     expect([settings.batch, settings.accumulation]).toEqual([chosen?.batch, chosen?.accumulation]);
     expect(settings.batch * settings.accumulation * settings.gpus).toBe(12);
     // DDP is "without ZeRO" there.
-    const copies = plan.alternatives.filter(({ settings: { zero } }) => zero === 0);
+    const copies = found.alternatives.filter(({ settings: { zero } }) => zero === 0);
     expect(copies.map(({ fits }) => fits)).toEqual([false]);
   });
 });

@@ -348,7 +348,7 @@ interface Need {
 }
 
 /** A server with a simulated GPU of 24 GiB, and a user for each account. */
-async function serving() {
+async function servingAccounts() {
   const home = useHome(command);
   const work = mkdtempSync(join(tmpdir(), 'plimsoll-traced-'));
   onTestFinished(() => rmSync(work, { recursive: true, force: true }));
@@ -420,7 +420,7 @@ describe('a program of another account, submitted with nothing stated', {
   });
 
   it('is traced as that account, which alone gets what was found', async () => {
-    const { work, script, submit, noted } = await serving();
+    const { work, script, submit, noted } = await servingAccounts();
     const words = script(`cp "${work}/trace.jsonl" "$2"`);
     for (const name of ['nobody', 'daemon'] as const) {
       const need = await submit(name, words);
@@ -435,7 +435,7 @@ describe('a program of another account, submitted with nothing stated', {
   });
 
   it('is traced once a day for each account, whose processes look whether its files have changed', async () => {
-    const { work, notes, script, submit } = await serving();
+    const { work, notes, script, submit } = await servingAccounts();
     const files = { read: [], looked: [], listed: [], modules: [] };
     const [end = '', ...before] = gpt2TraceText().trim().split('\n').toReversed();
     const lines = [...before.toReversed(), JSON.stringify({ ...JSON.parse(end), files })];
@@ -454,7 +454,7 @@ describe('a program of another account, submitted with nothing stated', {
   });
 
   it('waits for the one before it of the same account', async () => {
-    const { work, notes, script, submit } = await serving();
+    const { work, notes, script, submit } = await servingAccounts();
     const words = script(`mkdir "$NOTES/one" || touch "$NOTES/both"
 sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
     const both = await Promise.all([submit('nobody', words), submit('nobody', words)]);
@@ -463,7 +463,7 @@ sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
   });
 
   it('gets nothing to read that its account could not read itself', async () => {
-    const { work, script, submit, noted } = await serving();
+    const { work, script, submit, noted } = await servingAccounts();
     const hidden = join(work, 'hidden');
     mkdirSync(hidden, { mode: 0o700 });
     cpSync(join(work, 'trace.jsonl'), join(hidden, 'trace.jsonl'));
@@ -475,7 +475,7 @@ sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
   });
 
   it('fills no memory of the server with what it calls a trace', async () => {
-    const { work, script, submit } = await serving();
+    const { work, script, submit } = await servingAccounts();
     // Lines that a trace may have, and far too many of them.
     const line = JSON.stringify(['c', 'x'.repeat(1000)]);
     const endless = `{ head -n 1 "${work}/trace.jsonl"; yes '${line}' | head -n 200000; } > "$2"`;
@@ -486,7 +486,7 @@ sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
   });
 
   it('is ended with all that it started when its time is over, or the server is killed', async () => {
-    const { notes, server, script, submit, noted } = await serving();
+    const { notes, server, script, submit, noted } = await servingAccounts();
     const words = script('setsid sleep 1000 & echo $! > "$NOTES/away"\nexec sleep 1000');
     const need = await submit('nobody', words, '--estimate-timeout', '10');
     expect(need.why).toContain('The trace took longer than 10 s and was ended.');
@@ -524,7 +524,7 @@ sleep 1; rmdir "$NOTES/one"; cp "${work}/trace.jsonl" "$2"`);
     ...needs(canRun(), 'a .venv that every account can read'),
     ...needsTorch,
   }, async () => {
-    const { work, submit } = await serving();
+    const { work, submit } = await servingAccounts();
     cpSync(join(root, 'test/fixtures/programs/train_small.py'), join(work, 'train_small.py'));
     const words = [tracingPython, 'train_small.py', '--batch-size', '64'];
     const need = await submit('nobody', words, '--estimate-timeout', '600');

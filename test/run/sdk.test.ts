@@ -406,9 +406,9 @@ describe('a Python program whose supervisor was killed', () => {
     await gone;
     await until(() => textOf(join(folder, 'alone')));
     const { stdout } = await command.run(['run', '--attach', '--json'], { environment });
-    const report: RunReport = JSON.parse(stdout);
-    expect(report).toMatchObject({ id: runIds(environment.PLIMSOLL_HOME)[0], exitCode: 0 });
-    const [attempt] = report.attempts;
+    const attached: RunReport = JSON.parse(stdout);
+    expect(attached).toMatchObject({ id: runIds(environment.PLIMSOLL_HOME)[0], exitCode: 0 });
+    const [attempt] = attached.attempts;
     const climbed = (attempt?.rungs ?? [])
       .filter(({ rung }) => rung !== 'grow-back')
       .map(({ rung, why }) => [rung, why]);

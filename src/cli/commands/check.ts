@@ -108,7 +108,9 @@ async function check(
       after: found,
       before: earlier === undefined || earlier instanceof Failure ? ('unknown' as const) : earlier,
     };
-    return limit === undefined ? compared : { budgetBytes: parseBytes(limit), ...compared };
+    return limit === undefined
+      ? compared
+      : Object.assign(compared, { budgetBytes: parseBytes(limit) });
   });
   const all = { rows, base, file };
   if (markdown) markdown.write(checkMarkdown(all));

@@ -249,8 +249,8 @@ describe('a fleet of 1,000 nodes behind a real Prometheus', () => {
 const fine = { status: 0, stderr: '' };
 
 function promtool(...words: readonly string[]): object {
-  const program = join(prometheusPackages(), 'usr/bin/promtool');
-  const { status, stderr } = spawnSync(program, words, { encoding: 'utf8' });
+  const tool = join(prometheusPackages(), 'usr/bin/promtool');
+  const { status, stderr } = spawnSync(tool, words, { encoding: 'utf8' });
   return { status, stderr };
 }
 
@@ -260,12 +260,12 @@ it.each(['alerts', 'exporter-alerts'])('promtool finds no fault with %s, and the
 });
 
 it('promtool finds no fault with the configuration', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'plimsoll-alerts-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const checked = mkdtempSync(join(tmpdir(), 'plimsoll-alerts-'));
+  onTestFinished(() => rmSync(checked, { recursive: true }));
   // It wants to see the token, which is only there where the server runs.
-  writeFileSync(join(folder, 'token'), 'x');
-  copyFileSync(join(deployFolder, 'alerts.yml'), join(folder, 'alerts.yml'));
+  writeFileSync(join(checked, 'token'), 'x');
+  copyFileSync(join(deployFolder, 'alerts.yml'), join(checked, 'alerts.yml'));
   const config = deployText('prometheus.yml').replace('/run/secrets/plimsoll_token', 'token');
-  writeFileSync(join(folder, 'prometheus.yml'), config);
-  expect(promtool('check', 'config', join(folder, 'prometheus.yml'))).toEqual(fine);
+  writeFileSync(join(checked, 'prometheus.yml'), config);
+  expect(promtool('check', 'config', join(checked, 'prometheus.yml'))).toEqual(fine);
 });

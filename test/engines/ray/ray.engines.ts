@@ -85,11 +85,11 @@ describe('Ray of a user who is not root', () => {
   });
 
   it('reports peaks of Ray Train back, and that it ran out of memory', async () => {
-    const program = join(root, 'test/engines/ray/train_peaks.py');
+    const script = join(root, 'test/engines/ray/train_peaks.py');
     const storage = join(lone.folder, 'home', 'results');
     const path = [join(root, 'python'), python?.path ?? ''].join(delimiter);
     const words = ['--gpus=0', `--env=PYTHONPATH=${path}`, '--', python?.program ?? ''];
-    const job = await asUser.submit(...words, program, storage);
+    const job = await asUser.submit(...words, script, storage);
     const [ended] = await asUser.untilEnded(job.id);
     const { stdout } = await asUser.run('logs', job.id);
     expect({ state: ended?.state, stdout }).toMatchObject({ state: 'succeeded' });
