@@ -12,6 +12,8 @@
     for batch in loader:
         loss = step(batch)              # a step that runs out of memory is done again in parts
 
+    plimsoll.spill(memory="12GiB")      # keeps a plain loop within a limit, with the same losses
+
     with plimsoll.explain():            # says why memory ran out, and what would help
         train()
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from .replay_buffer import replay as replay
     from .saving import checkpointing as checkpointing
     from .sessions.session import session as session
+    from .spilling.spill import spill as spill
     from .swapping import swap as swap
     from .trainers.one_line import (
         LightningCallback as LightningCallback,

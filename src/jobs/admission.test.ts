@@ -91,7 +91,7 @@ describe('admit', () => {
     const full = admit(state({ waiting, running, rooms, holds: kept, nowMs: 9 }), {
       maxRunning: 2,
     });
-    expect(full).toEqual({ starts: [], holds: kept });
+    expect(full).toEqual({ starts: [], holds: kept, resizes: [] });
   });
 
   it('holds nothing for a job that only other processes keep out', () => {

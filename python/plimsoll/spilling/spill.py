@@ -10,9 +10,10 @@ import sys
 import time
 from typing import Any, Callable
 
-from ..arguments import size
+from ..arguments import bytes_of
 from ..bridge import connection, memory_cap
 from ..failure import Failure
+from ..memory.gauge import device_of
 from ..memory.host import stated_limit
 
 log = logging.getLogger("plimsoll")
@@ -55,7 +56,7 @@ class Handle:
         self.close()
 
 
-def spill(memory: Any, *, device: Any = None) -> Handle:
+def spill(memory: str | int, *, device: Any = None) -> Handle:
     """Keeps what a program holds on a card below a limit: what autograd saves waits on the host or is computed again.
 
         plimsoll.spill(memory="12GiB")
@@ -67,16 +68,16 @@ def spill(memory: Any, *, device: Any = None) -> Handle:
 
     Losses and weights are those of the program without a limit. `close()` of the result ends it.
     """
-    limit = size("memory", memory, 1)
     import torch
 
+    limit = bytes_of("memory", memory)
+    name = torch.device("cuda") if device is None else device_of(device)
     if _current is not None:
         raise Failure(
             "already-spilling",
             "this process spills already",
             "close() the result of the first plimsoll.spill(...), or leave the second out",
         )
-    name = torch.device("cuda" if device is None else device)
     if name.type != "cuda" or not torch.cuda.is_available():
         raise Failure(
             "nothing-to-spill-from",

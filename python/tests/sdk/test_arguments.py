@@ -43,6 +43,7 @@ WRONG = [
         TypeError,
         "interval must be a number from 0.001 to 31536000, not '0.1'",
     ),
+    ("spill", ("much",), {}, ValueError, 'memory must be a size, not "much"'),
     ("debugger", (), {"interval": 0}, ValueError, "interval must be a number"),
     (
         "debugger",
@@ -242,6 +243,7 @@ RIGHT = {
     "explain": {},
     "fits": {"model": "gpt2"},
     "plan": {"model": "gpt2"},
+    "spill": {"memory": "1GiB"},
     "estimate_batch_size": {"model_bytes": 1, "sample_bytes": 1},
     "load": {"source": nn.Identity},
     "loader": {"dataset": [1, 2]},

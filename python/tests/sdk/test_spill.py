@@ -38,6 +38,14 @@ with open(
 ) as file:
     CASES = json.load(file)["cases"]
 
+
+def setUpModule():
+    """Small tensors: a second thread costs more than it gives."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    unittest.addModuleCleanup(torch.set_num_threads, threads)
+
+
 GIB = 2**30
 ROOM = 2**26
 

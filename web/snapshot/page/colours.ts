@@ -1,10 +1,16 @@
 import { edge, empty, rest } from '../answer/view.js';
 
-const dark = matchMedia('(prefers-color-scheme: dark)');
+let scheme: MediaQueryList | undefined;
 const hues = [206, 28, 152, 345, 268, 48, 184, 0, 122, 310, 228, 76];
 
+/** Asked for at the first colour, because tests import this file where there is no page. */
+function dark(): MediaQueryList {
+  scheme ??= matchMedia('(prefers-color-scheme: dark)');
+  return scheme;
+}
+
 export function onColourChange(draw: () => void): void {
-  dark.addEventListener('change', draw);
+  dark().addEventListener('change', draw);
 }
 
 /** A colour of the page's style. */
@@ -14,11 +20,11 @@ export function css(name: string): string {
 
 /** The colour of the stack in this place; below 0: one of the rest. */
 export function shade(place: number, darker = 0): string {
-  const base = dark.matches ? 58 : 60;
-  if (place < 0) return `hsl(210 6% ${(dark.matches ? 42 : 74) - darker}%)`;
+  const base = dark().matches ? 58 : 60;
+  if (place < 0) return `hsl(210 6% ${(dark().matches ? 42 : 74) - darker}%)`;
   const hue = hues[place % hues.length] ?? 0;
   const round = Math.floor(place / hues.length) % 3;
-  return `hsl(${hue} ${dark.matches ? 48 : 52}% ${base - round * 11 - darker}%)`;
+  return `hsl(${hue} ${dark().matches ? 48 : 52}% ${base - round * 11 - darker}%)`;
 }
 
 /** Colours for the numbers of a picture, as it lies in memory; `only`: the others fade. */
