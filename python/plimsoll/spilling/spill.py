@@ -99,20 +99,22 @@ def install(torch: Any) -> None:
     limit = stated_limit()
     if mode not in ("auto", "always") or limit is None:
         return
+    bridge = connection.current()
+    if bridge is not None:
+        bridge.on("limit", _limit_moved)
     if os.environ.get("PLIMSOLL_SPILL_CARD") == "cpu":
         _can_spill()
         _begin(None, limit, mode)
     elif torch.version.cuda is not None and hasattr(torch.cuda, "_lazy_call"):
-        _can_spill()
         _expand_segments(torch)
         torch.cuda._lazy_call(lambda: _wait_for_training(torch, mode))
 
 
 def _can_spill() -> None:
+    """The supervisor may start this program again with spilling; never one that uses no card."""
     bridge = connection.current()
     if bridge is not None:
         bridge.spills = True
-        bridge.on("limit", _limit_moved)
         bridge.say_hello()
 
 
@@ -120,6 +122,7 @@ def _wait_for_training(torch: Any, mode: str) -> None:
     """The card is known once a model is called on it."""
     from torch.nn.modules import module as modules
 
+    _can_spill()
     handles: list[Any] = []
 
     def called(module: Any, _inputs: Any) -> None:
