@@ -3,13 +3,13 @@ import type { Gpu } from './cards/gpu-table.js';
 import { decideSpill, type MeasuredStep, type SpillBlock } from './spill-decision.js';
 import type { Estimate, ModuleBytes, Part, SpillPoint } from './types.js';
 
-/** GB a second, as their makers publish them: of the bus in one direction, and of the card's own memory. */
+/** GB a second, from data sheets: of the bus in one direction as programs reach it, and of the card's memory. */
 interface CardSpeed {
   readonly bus: number;
   readonly memory: number;
 }
 
-/** The first whose name is in that of the card; in the H200's row the bus is measured. */
+/** The first whose name is in that of the card. */
 const cardSpeeds: readonly (readonly [name: string, bus: number, memory: number])[] = [
   ['V100', 12, 900],
   ['T4', 12, 320],
@@ -46,10 +46,11 @@ function speedOf({ name, capability }: Gpu): CardSpeed {
 }
 
 /**
- * Milliseconds of a step for each GiB that autograd keeps, on an H200: ten measured programs lie
- * between 3.4 (nanoGPT and a GAN in half precision) and 34 (GPT-2 in fp32).
+ * Milliseconds of a step for each GiB that autograd keeps, on an H200. The 13 programs of
+ * bench/results/spill.md take between 4.3 (a GPT in bf16) and 25 (ViT-large in fp32) for each GiB that
+ * they need, 7.3 in the median.
  */
-const stepTimes = { fast: 3.4, usual: 8, slow: 34 };
+const stepTimes = { fast: 4.3, usual: 7.3, slow: 25 };
 const measuredMemory = 4800;
 /** What the rule does not see: copies that come late, memory in pieces. Of what it adds to a step. */
 const unseen = 1.5;
