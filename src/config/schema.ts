@@ -76,6 +76,8 @@ const enabled = z.strictObject(
   ),
 );
 
+const cost = z.number().min(0.001).max(1_000_000);
+
 const alerts = z.strictObject({
   memoryWarningPercent: percent.optional().describe('Host memory use that is a warning.'),
   memoryCriticalPercent: percent.optional().describe('Host memory use that is critical.'),
@@ -101,6 +103,16 @@ const alerts = z.strictObject({
     .optional()
     .describe('How long a leak or a risk must be away before its alert is cleared.'),
   repeatSeconds: count.optional().describe('The least time between two alerts of one kind.'),
+  missedEndCost: cost
+    .optional()
+    .describe('How bad it is that a run ends without an alarm, beside falseAlarmCost.'),
+  falseAlarmCost: cost
+    .optional()
+    .describe('How bad an alarm is in a run that would have gone on, beside missedEndCost.'),
+  hostGrowth: z
+    .boolean()
+    .optional()
+    .describe("Whether leaks and forecasts of the host's memory raise alerts."),
   enabled: enabled.optional().describe('Which kinds of alerts are raised; all when left out.'),
   deliver: deliver.optional().describe('Where alerts go, besides the screen.'),
 });

@@ -36,6 +36,7 @@ export const startEpochMs = Date.UTC(2026, 0, 15, 10, 30);
 export function fakeForecast(parts: Partial<Forecast> = {}): Forecast {
   return {
     risk: 'none',
+    probability: { within15s: 0, within60s: 0, within5min: 0.01 },
     etaSeconds: 'never',
     lowSeconds: 'never',
     highSeconds: 'never',

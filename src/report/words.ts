@@ -1,6 +1,7 @@
 import { formatBytes, GiB } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';
+import { chanceWords } from '../watch/chance-words.js';
 import type { Cause, Forecast, Leak, Trend } from '../watch/types.js';
 
 /** A rate for people: `12.3 MiB a second`, or by the minute or hour when it is slow. */
@@ -65,12 +66,16 @@ export function fullWords(
  * A forecast in one sentence part.
  *
  * @example
- * forecastWords(state.forecast); // 'full in 45 s (30 to 70 s), risk high, estimated'
+ * forecastWords(state.forecast);
+ * // 'full in 45 s (30 to 70 s), 84 % likely within a minute if nothing changes, risk high, estimated'
  */
 export function forecastWords(forecast: Forecast): string {
   if (!isKnown(forecast.risk)) return `unknown: ${withoutFullStop(forecast.reason)}`;
   const full = fullWords(forecast);
-  if (full !== undefined) return `${full}, risk ${forecast.risk}, estimated`;
+  if (full === 'full now') return `${full}, risk ${forecast.risk}, estimated`;
+  const chance = chanceWords(forecast);
+  const sure = chance === undefined ? '' : `, ${chance}`;
+  if (full !== undefined) return `${full}${sure}, risk ${forecast.risk}, estimated`;
   if (forecast.etaSeconds === 'unknown')
     return `grows, time not known yet, risk ${forecast.risk}, estimated`;
   return `no out-of-memory expected, risk ${forecast.risk}, estimated`;

@@ -51,6 +51,7 @@ export const noLeak: Leak = {
 
 export const noForecast: Forecast = {
   risk: 'none',
+  probability: { within15s: 0, within60s: 0, within5min: 0.01 },
   etaSeconds: 'never',
   lowSeconds: 'never',
   highSeconds: 'never',

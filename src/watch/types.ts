@@ -32,6 +32,12 @@ export interface MemoryPoint {
  */
 export interface Forecast {
   readonly risk: Known<Risk>;
+  /** How likely the limit is reached within a time, if nothing is changed: 0 to 1. */
+  readonly probability: Known<{
+    readonly within15s: number;
+    readonly within60s: number;
+    readonly within5min: number;
+  }>;
   readonly etaSeconds: Known<number> | 'never';
   readonly lowSeconds: Known<number> | 'never';
   readonly highSeconds: Known<number> | 'never';

@@ -100,7 +100,7 @@ export function watch(options: WatchOptions = {}): Watch {
   const observer = createObserver({
     now: () => ({ atSeconds: clock.seconds() - startSeconds, epochMs: clock.epochMs() }),
     alerts: createAlerts(thresholds),
-    createDiagnosis: options.createDiagnosis ?? createDiagnosis,
+    createDiagnosis: options.createDiagnosis ?? (() => createDiagnosis({ costs: thresholds })),
     historySizes: options.historySizes,
     emit: (event) => queue.push(event),
     deliver: (alert) => delivery.deliver(alert),

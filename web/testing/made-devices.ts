@@ -102,6 +102,7 @@ function forecastOf(temper: Temper, usedBytes: number): Forecast {
   if (temper !== 'leaking') {
     return {
       risk: 'none',
+      probability: { within15s: 0, within60s: 0, within5min: 0.01 },
       etaSeconds: 'never',
       lowSeconds: 'never',
       highSeconds: 'never',
@@ -115,6 +116,7 @@ function forecastOf(temper: Temper, usedBytes: number): Forecast {
   const eta = Math.max(1, (capacity - usedBytes) / leakBytesPerSecond);
   return {
     risk: eta < 15 ? 'critical' : eta < 60 ? 'high' : 'medium',
+    probability: { within15s: eta < 15 ? 0.8 : 0.1, within60s: 0.9, within5min: 0.97 },
     etaSeconds: eta,
     lowSeconds: eta * 0.7,
     highSeconds: eta * 1.6,

@@ -20,7 +20,7 @@ def ask(words: list[str]) -> dict[str, Any]:
     """The document that the command prints with `--json`; its error as a `Failure`."""
     try:
         done = subprocess.run(
-            [*_command(), words[0], "--json", *words[1:]],
+            [*command(), words[0], "--json", *words[1:]],
             capture_output=True,
             text=True,
             check=False,
@@ -38,7 +38,7 @@ def ask(words: list[str]) -> dict[str, Any]:
     return answer
 
 
-def _command() -> list[str]:
+def command() -> list[str]:
     """In a wheel, in a checkout, or installed by npm; the nearest first."""
     trouble = Failure(
         "no-command",

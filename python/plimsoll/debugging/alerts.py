@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..failure import Failure
-from ..forecasting.forecaster import Forecaster, MemoryPoint
-from ..forecasting.risk import RISKS
+from ..forecasting.forecaster import RISKS, Forecaster, MemoryPoint
 
 # The defaults of src/watch/alerts/alert-thresholds.ts.
 THRESHOLDS: dict[str, Any] = {
@@ -24,6 +23,9 @@ THRESHOLDS: dict[str, Any] = {
     "riskCritical": "critical",
     "clearAfterSeconds": 10,
     "repeatSeconds": 60,
+    "missedEndCost": 2,
+    "falseAlarmCost": 1,
+    "hostGrowth": False,
 }
 WARNING, CRITICAL = "warning", "critical"
 RISK, LEAK = "out-of-memory-risk", "leak"

@@ -1,4 +1,1 @@
-"""When memory will be full: the rules of `plimsoll oom` (src/watch/diagnosis), inside a program.
-
-Both answer test/fixtures/forecast-rules.json alike. A change there is a change here.
-"""
+"""When memory will be full, inside a program: asked of the command, which has the one forecaster there is."""

@@ -48,7 +48,7 @@ export async function openWatching(options: WatchingOptions): Promise<Watching> 
     processIntervalSeconds: settings.processIntervalSeconds,
     durationSeconds,
     thresholds: settings.alerts,
-    createDiagnosis: () => createDiagnosis({ exceptPid: process.pid }),
+    createDiagnosis: () => createDiagnosis({ exceptPid: process.pid, costs: settings.alerts }),
     signal,
     deliver,
   });

@@ -106,6 +106,7 @@ export function madeDevice(parts: Partial<DeviceView> = {}): DeviceView {
     reservations: [],
     forecast: {
       risk: 'none',
+      probability: { within15s: 0, within60s: 0, within5min: 0.01 },
       etaSeconds: 'never',
       lowSeconds: 'never',
       highSeconds: 'never',

@@ -84,6 +84,7 @@ export const deviceExample: DeviceView = {
   ],
   forecast: {
     risk: 'none',
+    probability: { within15s: 0, within60s: 0, within5min: 0.01 },
     etaSeconds: 'never',
     lowSeconds: 'never',
     highSeconds: 'never',

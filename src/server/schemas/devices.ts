@@ -7,6 +7,9 @@ const untilFull = z.union([seconds, z.literal('unknown'), z.literal('never')]);
 const forecast = z
   .object({
     risk: known(z.enum(risks)),
+    probability: known(
+      z.object({ within15s: z.number(), within60s: z.number(), within5min: z.number() }),
+    ).openapi({ description: 'That the limit is reached within the time: 0 to 1.' }),
     etaSeconds: untilFull,
     lowSeconds: untilFull,
     highSeconds: untilFull,

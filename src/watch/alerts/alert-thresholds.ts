@@ -1,10 +1,11 @@
 import { Failure } from '../../failure.js';
 import { checkOptions, elsewhere, object, truth } from '../../units/arguments.js';
 import { MiB } from '../../units/bytes.js';
+import { defaultCosts, type ForecastCosts } from '../diagnosis/probability.js';
 import { type AlertKind, alertKinds, type Risk, risks } from '../types.js';
 
 /** When an alert is raised, and when it is cleared. */
-export interface AlertThresholds {
+export interface AlertThresholds extends ForecastCosts {
   /** Memory use of the host, in percent of its capacity. */
   readonly memoryWarningPercent: number;
   readonly memoryCriticalPercent: number;
@@ -25,6 +26,8 @@ export interface AlertThresholds {
   readonly clearAfterSeconds: number;
   /** The same alert is raised at most once in this time, however often it comes and goes. */
   readonly repeatSeconds: number;
+  /** Whether growth of the host's memory is an alert: most of it belongs to programs that are no job. */
+  readonly hostGrowth: boolean;
   readonly enabled: Readonly<Record<AlertKind, boolean>>;
 }
 
@@ -47,6 +50,8 @@ export const defaultThresholds: AlertThresholds = {
   riskCritical: 'critical',
   clearAfterSeconds: 10,
   repeatSeconds: 60,
+  ...defaultCosts,
+  hostGrowth: false,
   enabled: {
     'memory-warning': true,
     'memory-critical': true,
@@ -69,9 +74,14 @@ const bounds: Readonly<Record<NumberName, readonly [number, number]>> = {
   leakConfidence: [0, 1],
   clearAfterSeconds: [0, Number.MAX_SAFE_INTEGER],
   repeatSeconds: [0, Number.MAX_SAFE_INTEGER],
+  missedEndCost: [0.001, 1e6],
+  falseAlarmCost: [0.001, 1e6],
 };
 const thresholdRules = Object.fromEntries(
-  Object.keys(defaultThresholds).map((name) => [name, name === 'enabled' ? object : elsewhere]),
+  Object.keys(defaultThresholds).map((name) => [
+    name,
+    name === 'enabled' ? object : name === 'hostGrowth' ? truth : elsewhere,
+  ]),
 );
 const enabledRules = Object.fromEntries(alertKinds.map((kind) => [kind, truth]));
 type NumberName = {
@@ -111,6 +121,9 @@ export function resolveThresholds(asked: ThresholdSettings = {}): AlertThreshold
     riskCritical: risk('riskCritical'),
     clearAfterSeconds: number('clearAfterSeconds'),
     repeatSeconds: number('repeatSeconds'),
+    missedEndCost: number('missedEndCost'),
+    falseAlarmCost: number('falseAlarmCost'),
+    hostGrowth: asked.hostGrowth ?? defaultThresholds.hostGrowth,
     enabled: { ...defaultThresholds.enabled },
   };
   const enabled = { ...thresholds.enabled };

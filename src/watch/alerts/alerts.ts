@@ -1,5 +1,6 @@
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
+import { chanceWords } from '../chance-words.js';
 import { isKnown, type Known } from '../../units/known.js';
 import {
   type Alert,
@@ -201,6 +202,8 @@ function conditionsOf(input: AlertInput, thresholds: AlertThresholds): Condition
       if (enabled[kind]) found.push(useCondition(kind, percent, thresholds));
     }
   }
+  // Growth of a host is mostly that of programs which are no job: compilers, browsers, tests.
+  if (input.info.kind === 'host' && !thresholds.hostGrowth) return found;
   if (enabled['out-of-memory-risk']) found.push(riskCondition(input.forecast.risk, thresholds));
   if (enabled.leak) {
     found.push(leakCondition(input.leak, thresholds));
@@ -319,7 +322,9 @@ function riskMessage(name: string, state: Alert['state'], forecast: Forecast): s
   const between = bounded
     ? ` (between ${formatSeconds(lowSeconds)} and ${formatSeconds(highSeconds)})`
     : '';
-  return `${name} is expected to run out of memory in ${formatSeconds(etaSeconds)}${between}. ${reason}`;
+  const chance = chanceWords(forecast);
+  const sure = chance === undefined ? '' : `, ${chance}`;
+  return `${name} is expected to run out of memory in ${formatSeconds(etaSeconds)}${between}${sure}. ${reason}`;
 }
 
 function leakMessage(who: string, state: Alert['state'], leak: Leak | undefined): string {

@@ -5,6 +5,7 @@ import { type Cell, Cells } from './cells.js';
 import { createForecaster } from './forecast.js';
 import { median } from './growth.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';
+import type { ForecastCosts } from './probability.js';
 
 /** Everything that is concluded about one device, fed one point at a time; it never looks ahead. */
 export interface Diagnosis {
@@ -32,13 +33,15 @@ const startSeconds = 5;
 export function createDiagnosis({
   maxProcesses,
   exceptPid,
+  costs,
 }: {
   readonly maxProcesses?: number | undefined;
   readonly exceptPid?: number | undefined;
+  readonly costs?: ForecastCosts | undefined;
 } = {}): Diagnosis {
   // One past for all that look at the same series.
   const cells = { held: new Cells(), live: new Cells() };
-  const forecaster = createForecaster(cells);
+  const forecaster = createForecaster(cells, costs);
   const heldLeak = createLeakDetector({ cells: cells.held });
   const liveLeak = createLeakDetector({ cells: cells.live, live: true });
   const processes = new ProcessGrowth(maxProcesses);

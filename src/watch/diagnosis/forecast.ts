@@ -1,9 +1,19 @@
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { Forecast, MemoryPoint, Risk } from '../types.js';
-import type { Cells } from './cells.js';
-import { type Growth, isStraight } from './growth.js';
-import { type ExpectedEnd, type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
+import { Cells } from './cells.js';
+import { type TimeToLimit, timeToLimit } from './forecast-time.js';
+import { type PatternEnd, Patterns } from './patterns.js';
+import {
+  certain,
+  defaultCosts,
+  type ForecastCosts,
+  type Probability,
+  probabilityOf,
+  type TimeFactors,
+  timeFactors,
+} from './probability.js';
+import { type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Less than this says nothing. */
@@ -12,8 +22,6 @@ const leastSeconds = 3;
 const concludeSeconds = 0.5;
 /** ... and this often while nothing grows. */
 const concludeCalmSeconds = 1;
-/** Growth that began this soon after the first reading may be the program's start. */
-const startSeconds = 0.5;
 /** When this share of the limit has come back, what was concluded before is over. */
 const cameBackShare = 0.05;
 /** A smaller rise is not worth a word about its end. */
@@ -30,14 +38,18 @@ export interface Forecaster {
   forecast(): Forecast;
   /** The growth that the forecast rests on, where there is one. */
   growth(): TrackGrowth | undefined;
+  /** What the last conclusion rests on, for those who fit the table of probabilities. */
+  evidence(): { readonly seconds: number; readonly features: Float64Array; readonly expectedSeconds: number };
   /** The most that was held, and live where an allocator reports it, in the last half minute. */
   recentPeaks(): { readonly heldBytes: number; readonly liveBytes: number | undefined };
 }
 
 interface Expectation {
-  readonly growth: TrackGrowth;
+  /** Without one, memory grows in stairs, or along a line through the last half minute. */
+  readonly growth: TrackGrowth | undefined;
   readonly time: TimeToLimit;
-  readonly subject: 'held' | 'live';
+  readonly spanSeconds: number;
+  readonly subject: 'held' | 'live' | 'stairs' | 'line';
 }
 
 /**
@@ -51,9 +63,16 @@ interface Expectation {
  * for (const point of points) forecaster.add(point);
  * forecaster.forecast().risk; // 'high' when the limit is expected within a minute
  */
-export function createForecaster(shared?: { held: Cells; live: Cells }): Forecaster {
-  const held = new Track('peaks', shared?.held);
-  const live = new Track('floor', shared?.live);
+export function createForecaster(
+  shared?: { held: Cells; live: Cells },
+  costs: ForecastCosts = defaultCosts,
+): Forecaster {
+  const cells = shared ?? { held: new Cells(), live: new Cells() };
+  const held = new Track('peaks', cells.held);
+  const live = new Track('floor', cells.live);
+  const patterns = new Patterns(cells.held, cells.live);
+  let features: Float64Array = new Float64Array();
+  let expectedSeconds = Number.POSITIVE_INFINITY;
   const steady = new SteadyForecast<Forecast>();
   let latest: MemoryPoint | undefined;
   let firstSeconds = Number.NaN;
@@ -65,7 +84,8 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
   function heldEnd(point: MemoryPoint): Expectation | undefined {
     const growth = held.growth();
     if (!growth || growth.riseBytes < leastRiseShare * point.limitBytes) return undefined;
-    return { growth, time: timeToLimit(growth, point.seconds, point.limitBytes), subject: 'held' };
+    const time = timeToLimit(growth, point.seconds, point.limitBytes);
+    return { growth, time, spanSeconds: spanOf(growth), subject: 'held' };
   }
 
   /** What is live: work peaks above its floor, and those peaks meet the limit first. */
@@ -77,14 +97,21 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
     if (growth.fromSeconds >= repeatsSince - 1) return undefined;
     const above = Math.max(0, live.recentPeak() - growth.endBytes);
     const time = timeToLimit(growth, point.seconds, point.limitBytes - above);
-    return { growth, time, subject: 'live' };
+    return { growth, time, spanSeconds: spanOf(growth), subject: 'live' };
   }
 
-  function soonestEnd(point: MemoryPoint): Expectation | undefined {
+  /** The pattern that was right lately; of those that grow steadily, the one that ends sooner. */
+  function expected(point: MemoryPoint): Expectation | undefined {
     const ofHeld = heldEnd(point);
     const ofLive = liveEnd(point);
-    if (!ofHeld || !ofLive) return ofHeld ?? ofLive;
-    return ofLive.time.seconds < ofHeld.time.seconds ? ofLive : ofHeld;
+    const steadily = ofHeld && ofLive && ofLive.time.seconds < ofHeld.time.seconds ? ofLive : ofHeld;
+    const grows = steadily ?? ofLive;
+    const { stairs, line } = patterns.others();
+    if (grows && !(stairs.error < grownError(grows, patterns.errors()))) return grows;
+    const other = stairs.error < 1 && Number.isFinite(stairs.end.seconds) ? stairs.end : undefined;
+    if (other) return expectationOf(other, 'stairs', point);
+    if (grows) return grows;
+    return Number.isFinite(line.end.seconds) ? expectationOf(line.end, 'line', point) : undefined;
   }
 
   function conclude(point: MemoryPoint, cameBack: boolean): Forecast {
@@ -93,12 +120,30 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
     if (seen < leastSeconds && fill !== 'full') {
       return unknownForecast(`Only ${formatSeconds(seen)} seen; ${leastSeconds} s are needed.`);
     }
-    const soonest = soonestEnd(point);
-    grows = soonest?.growth;
-    if (cameBack && !soonest) steady.reset();
-    const next = soonest
-      ? growing(soonest, endOf(soonest, firstSeconds), fill, point)
-      : level(fill, seen, point);
+    features = patterns.features({
+      nowSeconds: point.seconds,
+      seenSeconds: seen,
+      limitBytes: point.limitBytes,
+      heldBytes: point.heldBytes,
+      liveBytes: point.liveBytes,
+      peakHeld: held.recentPeak(),
+      peakLive: point.liveBytes === undefined ? undefined : live.recentPeak(),
+      held: held.growth(),
+      live: point.liveBytes === undefined ? undefined : live.growth(),
+      isRepetition: held.repeatsSince() !== undefined,
+      climbs: held.climbs,
+    });
+    const probability = fill === 'full' ? certain : probabilityOf(features);
+    const pattern = expected(point);
+    expectedSeconds = pattern?.time.seconds ?? Number.POSITIVE_INFINITY;
+    const found = pattern && corrected(pattern, timeFactors(features));
+    grows = found?.growth;
+    if (cameBack && !found) steady.reset();
+    // A line through half a minute is believed only where the table believes that it goes on.
+    const counts = found && (found.subject !== 'line' || probability.within60s >= leastForLine);
+    const next = counts
+      ? growing(found, probability, fill, point, costs)
+      : level(fill, seen, point, probability, costs);
     // That nothing is left is a fact, not an expectation: it needs no second look.
     if (fill === 'full') steady.reset();
     return steady.update(next, point.seconds);
@@ -107,8 +152,11 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
   return {
     add(point) {
       if (Number.isNaN(firstSeconds)) firstSeconds = point.seconds;
+      if (!shared) cells.held.add(point.seconds, point.heldBytes);
       held.add(point.seconds, point.heldBytes, point.limitBytes);
+      patterns.stairs.add(point.seconds, point.heldBytes, leastRiseShare * point.limitBytes);
       if (point.liveBytes !== undefined) {
+        if (!shared) cells.live.add(point.seconds, point.liveBytes);
         live.add(point.seconds, point.liveBytes, point.limitBytes);
       }
       latest = point;
@@ -122,6 +170,7 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
     },
     forecast: () => forecast,
     growth: () => grows,
+    evidence: () => ({ seconds: concluded?.seconds ?? Number.NaN, features, expectedSeconds }),
     recentPeaks: () => ({
       heldBytes: held.recentPeak(),
       liveBytes: latest?.liveBytes === undefined ? undefined : live.recentPeak(),
@@ -138,45 +187,77 @@ function fillOf({ heldBytes, liveBytes, limitBytes }: MemoryPoint): Fill {
   return heldBytes >= nearlyFullShare * limitBytes ? 'nearly-full' : 'room';
 }
 
-function endOf({ growth, time }: Expectation, firstSeconds: number): ExpectedEnd {
+/** From this probability on, a line alone is an expectation. */
+const leastForLine = 0.2;
+/** Bounds of a pattern without a spread of its own, as shares of its time. */
+const patternBounds = [0.6, 1.8] as const;
+
+/** The time of a pattern with what it was wrong by on other programs. */
+function corrected(found: Expectation, { low, middle, high }: TimeFactors): Expectation {
+  const { seconds } = found.time;
+  const time = {
+    ...found.time,
+    seconds: middle * seconds,
+    low: low * seconds,
+    high: high * seconds,
+  };
+  return { ...found, time };
+}
+
+function grownError(
+  { subject }: Expectation,
+  errors: { readonly held: number; readonly live: number },
+): number {
+  return subject === 'live' ? errors.live : errors.held;
+}
+
+function expectationOf(
+  end: PatternEnd,
+  subject: 'stairs' | 'line',
+  point: MemoryPoint,
+): Expectation {
+  const [low, high] = patternBounds;
   return {
-    etaSeconds: time.seconds,
-    lowSeconds: time.low,
-    highSeconds: time.high,
-    seenSeconds: spanOf(growth),
-    fromStart: growth.fromSeconds - firstSeconds < startSeconds,
-    bend: bendOf(growth),
+    growth: undefined,
+    subject,
+    spanSeconds: end.spanSeconds,
+    time: {
+      seconds: end.seconds,
+      low: low * end.seconds,
+      high: high * end.seconds,
+      roomBytes: Math.max(0, point.limitBytes - point.heldBytes),
+      bytesPerSecond: end.bytesPerSecond,
+    },
   };
 }
 
-function bendOf({ ratio }: TrackGrowth): ExpectedEnd['bend'] {
-  if (isStraight(ratio)) return 'straight';
-  return ratio > 1 ? 'accelerates' : 'slows';
-}
-
 function growing(
-  { growth, time, subject }: Expectation,
-  end: ExpectedEnd,
+  found: Expectation,
+  probability: Probability,
   fill: Fill,
   point: MemoryPoint,
+  costs: ForecastCosts,
 ): Forecast {
-  const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(end, fill);
+  const { time } = found;
+  const end = { etaSeconds: time.seconds, lowSeconds: time.low, highSeconds: time.high };
+  const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(end, fill, probability, costs);
   return {
     risk,
+    probability,
     etaSeconds,
     lowSeconds,
     highSeconds,
-    confidence: confidenceIn(growth, time),
+    confidence: confidenceIn(found.spanSeconds, time),
     bytesPerSecond: Math.round(time.bytesPerSecond),
     // Most forecasts are never read out: the words are made for those that are.
     get reason() {
-      const seen = `${subject === 'live' ? 'Live memory' : 'Memory'} ${growthWords({ growth, time })}`;
+      const seen = `${found.subject === 'live' ? 'Live memory' : 'Memory'} ${growthWords(found)}`;
       if (fill === 'full') return `${seen}; ${leftWords(point)}.`;
       const early =
         etaSeconds === 'unknown'
           ? ` It would be full in ${formatSeconds(time.seconds)}: too far ahead of what was seen to rely on.`
           : '';
-      return `${seen}; ${roomWords({ growth, time, subject })}.${early}`;
+      return `${seen}; ${roomWords(found)}.${early}`;
     },
     recommendations: recommendationsFor(risk),
     provenance: 'estimated',
@@ -184,19 +265,23 @@ function growing(
 }
 
 /** `grows by 42.0 MiB a second and speeds up, seen for 9 s`. */
-function growthWords({ growth, time }: Pick<Expectation, 'growth' | 'time'>): string {
+function growthWords({ growth, time, spanSeconds, subject }: Expectation): string {
   const rate = formatBytes(Math.round(time.bytesPerSecond));
   const how =
-    growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
-  const { curvature } = growth.curve;
+    growth?.shape === 'envelope'
+      ? 'peaks higher from one cycle to the next, by'
+      : subject === 'stairs'
+        ? 'grows in steps, by'
+        : 'grows by';
+  const curvature = growth?.curve.curvature ?? 0;
   const bend = curvature === 0 ? '' : curvature > 0 ? ' and speeds up' : ' and slows down';
-  return `${how} ${rate} a second${bend}, seen for ${formatSeconds(spanOf(growth))}`;
+  return `${how} ${rate} a second${bend}, seen for ${formatSeconds(spanSeconds)}`;
 }
 
 /** What is left, and how fast it is taken, as the time of the forecast has it. */
 function roomWords({ growth, time, subject }: Expectation): string {
   const room = formatBytes(Math.round(time.roomBytes));
-  const above = subject === 'live' || growth.shape === 'envelope' ? ' above its peaks' : '';
+  const above = subject === 'live' || growth?.shape === 'envelope' ? ' above its peaks' : '';
   const meanBytes = time.roomBytes / time.seconds;
   const isEven = Math.abs(meanBytes - time.bytesPerSecond) < evenShare * time.bytesPerSecond;
   if (isEven || !Number.isFinite(time.seconds) || time.seconds === 0) {
@@ -215,10 +300,18 @@ const levelReasons: Readonly<Record<Fill, (point: MemoryPoint) => string>> = {
   room: () => 'Memory does not grow steadily.',
 };
 
-function level(fill: Fill, seenSeconds: number, point: MemoryPoint): Forecast {
-  const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(undefined, fill);
+function level(
+  fill: Fill,
+  seenSeconds: number,
+  point: MemoryPoint,
+  probability: Probability,
+  costs: ForecastCosts,
+): Forecast {
+  const outlook = outlookOf(undefined, fill, probability, costs);
+  const { risk, etaSeconds, lowSeconds, highSeconds } = outlook;
   return {
     risk,
+    probability,
     etaSeconds,
     lowSeconds,
     highSeconds,
@@ -237,6 +330,7 @@ function leftWords({ limitBytes, heldBytes }: MemoryPoint): string {
 function unknownForecast(reason: string): Forecast {
   return {
     risk: 'unknown',
+    probability: 'unknown',
     etaSeconds: 'unknown',
     lowSeconds: 'unknown',
     highSeconds: 'unknown',
@@ -249,8 +343,7 @@ function unknownForecast(reason: string): Forecast {
 }
 
 /** Narrow bounds, a long look and a short way ahead make for confidence. */
-function confidenceIn(growth: TrackGrowth, time: TimeToLimit): number {
-  const seen = spanOf(growth);
+function confidenceIn(seen: number, time: TimeToLimit): number {
   const ahead = Number.isFinite(time.seconds) ? time.seconds : 10 * seen;
   const width = Number.isFinite(time.high) ? (time.high - time.low) / Math.max(ahead, 1) : 2;
   const value = (seen / (seen + ahead / 4)) * (1 / (1 + width / 2));
@@ -272,62 +365,4 @@ function recommendationsFor(risk: Risk): string[] {
     ];
   }
   return isAtLeast(risk, 'low') ? ['Keep watching; look for what keeps growing.'] : [];
-}
-
-/** Seconds from now until the growth reaches the limit, with bounds; Infinity means never. */
-interface TimeToLimit {
-  readonly seconds: number;
-  readonly low: number;
-  readonly high: number;
-  /** What the growth has left to take now. */
-  readonly roomBytes: number;
-  /** How fast it takes it now. */
-  readonly bytesPerSecond: number;
-}
-
-/** Bounds allow for a bend of so many times what chance makes. */
-const noiseFactor = 2;
-
-/**
- * Extends the growth to the limit: a straight line where the window is straight; otherwise a slope
- * that keeps changing by the same factor, which covers exponential growth and growth that levels
- * off.
- */
-export function timeToLimit(growth: Growth, nowSeconds: number, limitBytes: number): TimeToLimit {
-  const { curve } = growth;
-  const span = growth.toSeconds - growth.fromSeconds;
-  const gap = limitBytes - curve.endBytes;
-  const passed = nowSeconds - growth.toSeconds;
-  const at = (slope: number, curvature: number, room: number): number =>
-    Math.max(0, reach(slope, curvature, room) - passed);
-  const seconds = at(curve.endSlope, curve.curvature, gap);
-  const now = Math.exp(curve.curvature * passed) * curve.endSlope;
-  const taken =
-    Math.abs(curve.curvature) < leastCurvature
-      ? curve.endSlope * passed
-      : (now - curve.endSlope) / curve.curvature;
-  // Far beyond the window the slope itself may change: widen with the distance.
-  const doubt = 1.25 + 0.1 * Math.min(3, seconds / span);
-  const steepest = (curve.endSlope * growth.slopeHigh * doubt) / growth.slope;
-  const flattest = (curve.endSlope * growth.slopeLow) / doubt / growth.slope;
-  const noise = noiseFactor * curve.curvatureNoise;
-  return {
-    seconds,
-    low: Math.min(seconds, at(steepest, curve.curvature + noise, gap - growth.stepBytes)),
-    high: Math.max(seconds, at(flattest, curve.curvature - noise, gap + growth.stepBytes)),
-    roomBytes: Math.max(0, gap - taken),
-    bytesPerSecond: now > 0 ? now : growth.slope,
-  };
-}
-
-/** Less is a straight line. */
-const leastCurvature = 1e-9;
-
-/** When the integral of slope x e^(curvature t) reaches the gap. */
-function reach(slope: number, curvature: number, gap: number): number {
-  if (gap <= 0) return 0;
-  if (slope <= 0) return Number.POSITIVE_INFINITY;
-  if (Math.abs(curvature) < leastCurvature) return gap / slope;
-  const inside = 1 + (curvature * gap) / slope;
-  return inside > 0 ? Math.log(inside) / curvature : Number.POSITIVE_INFINITY;
 }

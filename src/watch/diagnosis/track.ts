@@ -136,6 +136,11 @@ export class Track {
     return Math.max(leastRiseBytes, leastRiseShare * this.#limitBytes);
   }
 
+  /** How often it came down again so far. */
+  get climbs(): number {
+    return this.#cycles.climbs.length;
+  }
+
   /** When the climb that goes on now began, if it looks like those that came down again. */
   repeatsSince(): number | undefined {
     return this.#isRepetition(this.#envelopeGrowth()) ? this.#cycles.troughSeconds : undefined;
