@@ -31,7 +31,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'parts',
-          include: ['src/**/*.test.ts', 'web/{src,snapshot}/**/*.test.ts'],
+          include: ['src/**/*.test.ts', 'web/{src,snapshot,calculator}/**/*.test.ts'],
           exclude: [week],
           isolate: false,
         },

@@ -147,7 +147,12 @@ function byName(a, b) {
 /** Everything that an answer depends on, but for the program. */
 function groundHash() {
   const hash = createHash('sha256').update(values.python);
-  for (const folder of ['python/plimsoll', 'dist/estimate', 'dist/model']) {
+  for (const folder of [
+    'python/plimsoll',
+    'python/plimsoll_trace',
+    'dist/estimate',
+    'dist/model',
+  ]) {
     for (const entry of readdirSync(join(root, folder), { recursive: true }).toSorted(byName)) {
       if (/\.(py|js)$/.test(entry)) hash.update(readFileSync(join(root, folder, entry)));
     }

@@ -19,7 +19,7 @@ from collections import deque
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 
 import plimsoll
-from plimsoll.leaks.pauses import PauseMeter
+from plimsoll.leaks.collection import PauseMeter
 
 TARGET = 0.47
 FIGURES = (

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import numpy
 
 import plimsoll
-from plimsoll.replaying.replay import SumTree
+from plimsoll.replay_buffer import SumTree
 
 BATCH, DRAWS = 256, 40
 TARGETS = {"less": 0.4, "throughput": 0.8}

@@ -109,11 +109,11 @@ function checksOfPython(program) {
     program,
     ['-m', 'ruff', command, ...options, '--config', config, ...pythonFolders],
   ];
-  const mypy = ['-m', 'mypy', '--config-file', config, 'python/plimsoll'];
+  const mypy = ['-m', 'mypy', '--config-file', config, 'python/plimsoll', 'python/plimsoll_trace'];
   return [
     { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
     { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
-    { name: 'python types', what: 'mypy: types of python/plimsoll', command: [program, mypy] },
+    { name: 'python types', what: 'mypy: types of the Python packages', command: [program, mypy] },
   ];
 }
 

@@ -1,12 +1,13 @@
 // `npm run wheel`: what `pip install` gets: the Python package and the command, with Node inside for
 // Linux x86_64 and aarch64, and a wheel for every other machine that uses the Node found there.
+// `-- --install` makes only the wheel of this machine and installs it with `python3 -m pip`.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { fail, Trouble } from './bundle/trouble.mjs';
 import { ensureBuilt, ensureInstalled } from './setup.mjs';
-import { root } from './steps.mjs';
+import { root, runRequired } from './steps.mjs';
 import { distributionFiles, recordFile, wheelTag } from './wheel/distribution.mjs';
 import { writeZip } from './wheel/zip.mjs';
 
@@ -24,16 +25,29 @@ try {
   const wanted = targetsAskedFor();
   await ensureInstalled();
   await ensureBuilt();
-  for (const target of wanted) await makeWheel(target);
+  for (const target of wanted.targets) {
+    const file = await makeWheel(target);
+    if (wanted.isInstalled) await install(file);
+  }
 } catch (error) {
   if (!(error instanceof Trouble)) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exitCode = error.exitCode;
 }
 
+async function install(file) {
+  await runRequired(
+    `Installing it (python3 -m pip install)`,
+    ['python3', ['-m', 'pip', 'install', '--force-reinstall', '--no-deps', '--quiet', file]],
+    'Activate a virtual environment (python3 -m venv .venv && . .venv/bin/activate), then run the same command again.',
+  );
+  console.log('Installed. Try: plimsoll devices');
+}
+
+/** Answers the file of the wheel. */
 async function makeWheel(target) {
   // Loaded only now: it needs esbuild, which a fresh checkout does not have.
-  const { copyPythonPackage, stage } = await import('./bundle/stage.mjs');
+  const { copyPythonPackages, stage } = await import('./bundle/stage.mjs');
   const project = readProject();
   const name = `plimsoll-${project.version}-${wheelTag(target)}.whl`;
   const file = `${root}build/${name}`;
@@ -41,7 +55,7 @@ async function makeWheel(target) {
   try {
     mkdirSync(`${root}build/cache`, { recursive: true });
     console.log(`Making build/${name} ...`);
-    copyPythonPackage(`${work}/plimsoll`);
+    copyPythonPackages(work);
     await stage(
       `${work}/plimsoll/_command`,
       target === 'any'
@@ -56,6 +70,7 @@ async function makeWheel(target) {
       fail('too-large', `${file} has ${size} bytes.`, 'See what came in with "unzip -l".');
     }
     console.log(`build/${name}  ${(size / 1000 ** 2).toFixed(1)} MB`);
+    return file;
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
@@ -89,12 +104,26 @@ function readProject() {
 function targetsAskedFor() {
   try {
     const { values } = parseArgs({
-      options: { for: { type: 'string', multiple: true, default: targets } },
+      options: { for: { type: 'string', multiple: true }, install: { type: 'boolean' } },
     });
-    const unknown = values.for.find((target) => !targets.includes(target));
+    const { for: named, install: isInstalled = false } = values;
+    const unknown = named?.find((target) => !targets.includes(target));
     if (unknown !== undefined) throw new Error(`There is no wheel for "${unknown}".`);
-    return values.for;
+    if (isInstalled && named !== undefined) throw new Error('--install takes no --for.');
+    return { targets: isInstalled ? [targetOfThisMachine()] : (named ?? targets), isInstalled };
   } catch (error) {
-    return fail('bad-usage', error.message, 'Use: npm run wheel -- [--for x64|arm64|any]', 2);
+    return fail(
+      'bad-usage',
+      error.message,
+      'Use: npm run wheel -- [--for x64|arm64|any], or npm run wheel -- --install',
+      2,
+    );
   }
+}
+
+/** Node travels in the wheel only where it is built for glibc. */
+function targetOfThisMachine() {
+  const isGlibc = process.report.getReport().header.glibcVersionRuntime !== undefined;
+  const isOurs = process.platform === 'linux' && isGlibc && targets.includes(process.arch);
+  return isOurs ? process.arch : 'any';
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { keyBindings, mouseUses } from '../src/report/monitor/keys.js';
-import { sortColumns, sortLetters } from '../src/report/monitor/sort-columns.js';
-import { themeNames } from '../src/report/text/charts/themes.js';
+import { keyBindings, mouseUses } from '../src/cli/monitor/keys.js';
+import { sortColumns, sortLetters } from '../src/cli/monitor/sort-rows.js';
+import { themeNames } from '../src/report/text/spans.js';
 import { root } from './support/project-files.js';
 
 const page = readFileSync(join(root, 'docs/monitor.md'), 'utf8');

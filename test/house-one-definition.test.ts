@@ -4,7 +4,7 @@ import { projectFiles, root } from './support/project-files.js';
 
 const sources = projectFiles().filter(
   (path) =>
-    /^(src|web\/src|web\/snapshot|python\/plimsoll)\/.*\.(ts|tsx|py)$/.test(path) &&
+    /^(src|web\/src|web\/snapshot|python\/plimsoll(_trace)?)\/.*\.(ts|tsx|py)$/.test(path) &&
     !/\.test\.tsx?$/.test(path),
 );
 
@@ -29,7 +29,7 @@ const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
   [
     'which Node runs the command',
     /["']runtime["'], ["']node["']/,
-    ['python/plimsoll/asking/program.py'],
+    ['python/plimsoll/asking/command.py'],
   ],
 ];
 

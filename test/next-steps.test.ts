@@ -16,7 +16,7 @@ const foreign = new Map([
   ['docker', ['--ipc', '--shm-size']],
   ['kubectl', ['--for']],
   ['node', ['--heapsnapshot-signal']],
-  ['plimsoll.trace', ['--program']],
+  ['plimsoll_trace', ['--program']],
   ['prometheus', ['--query']],
   ['sbatch', ['--deadline', '--nice', '--qos']],
   ['srun', ['--gres', '--time']],

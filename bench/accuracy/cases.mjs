@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withoutPythonNumbers } from '../../dist/model/config/read-config.js';
+import { withoutPythonNumbers } from '../../dist/model/config/config-fields.js';
 import { truthFolder, truthPlace } from '../truth.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));

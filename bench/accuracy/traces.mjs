@@ -74,7 +74,7 @@ export class Traces {
     return new Promise((resolve) => {
       let stdout = '';
       let stderr = '';
-      const child = spawn(this.#python, ['-m', 'plimsoll.trace', ...args], {
+      const child = spawn(this.#python, ['-m', 'plimsoll_trace', ...args], {
         env: { ...process.env, PYTHONPATH: pythonFolder, PYTHONDONTWRITEBYTECODE: '1' },
         stdio: ['ignore', 'pipe', 'pipe'],
         timeout: timeoutMs,
@@ -91,10 +91,11 @@ export class Traces {
 /** The tracer's own sources and the versions of what it runs on. */
 function groundHash(python) {
   const hash = createHash('sha256');
-  const folder = join(pythonFolder, 'plimsoll');
-  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  for (const path of sources.filter((name) => name.endsWith('.py')).toSorted()) {
-    hash.update(`${path}\0`).update(readFileSync(join(folder, path)));
+  for (const folder of ['plimsoll', 'plimsoll_trace'].map((name) => join(pythonFolder, name))) {
+    const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+    for (const path of sources.filter((name) => name.endsWith('.py')).toSorted()) {
+      hash.update(`${path}\0`).update(readFileSync(join(folder, path)));
+    }
   }
   const ask = `import sys
 from importlib.metadata import PackageNotFoundError, version

@@ -19,7 +19,7 @@ from math import prod
 import convolutions
 import torch
 
-from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll_trace.kernels.convolution import Problem
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 KINDS = ("forward", "grad_input", "grad_weight")

@@ -22,9 +22,9 @@ import torch
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from plimsoll.tracing.gpu import H200, cudnn_properties
-from plimsoll.tracing.kernels import cudnn_library
-from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll_trace.gpu import H200, cudnn_properties
+from plimsoll_trace.kernels import cudnn_library
+from plimsoll_trace.kernels.convolution import Problem
 
 TRUTH = os.path.join(ROOT, "bench", "truth", "convolutions.json.xz")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}

@@ -21,9 +21,9 @@ import time
 import convolutions
 import torch
 
-from plimsoll.tracing.gpu import H200, cudnn_properties
-from plimsoll.tracing.kernels import cudnn_library
-from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll_trace.gpu import H200, cudnn_properties
+from plimsoll_trace.kernels import cudnn_library
+from plimsoll_trace.kernels.convolution import Problem
 
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 200, 256)
 KINDS = ("forward", "grad_input", "grad_weight")

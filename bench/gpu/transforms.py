@@ -18,7 +18,7 @@ import time
 import convolutions
 import torch
 
-from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll_trace.kernels.convolution import Problem
 
 TRANSFORMS = {"forward": 3, "grad_input": 50, "grad_weight": 18}
 SHARE_OF_OTHERS = {"forward": 1, "grad_input": 0.35, "grad_weight": 0.18}

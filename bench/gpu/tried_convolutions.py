@@ -13,9 +13,9 @@ import time
 import convolutions
 import torch
 
-from plimsoll.tracing.gpu import H200, cudnn_properties
-from plimsoll.tracing.kernels import cudnn_library
-from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll_trace.gpu import H200, cudnn_properties
+from plimsoll_trace.kernels import cudnn_library
+from plimsoll_trace.kernels.convolution import Problem
 
 LAYOUTS = {"nchw": torch.contiguous_format, "nhwc": torch.channels_last}
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

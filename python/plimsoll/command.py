@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from .asking.program import FOLDERS, command_in
+from .asking.command import FOLDERS, command_in
 from .failure import MISSING_PACKAGE, Failure
 
 

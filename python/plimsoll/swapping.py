@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Any, Callable
 
 from .arguments import hashable, needed_function, optional_size, tensor
-from .memory.device_name import device_of
+from .memory.gauge import device_of
 
 # Free memory that is never taken on the device: others, and the next step, need room too.
 SPARE_BYTES = 100 * 2**20

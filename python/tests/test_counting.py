@@ -18,7 +18,7 @@ import warm
 
 from tracing import PACKAGE  # noqa: F401 - puts the package on the path
 
-from plimsoll.living import Living
+from plimsoll_trace.weak_table import WeakTable
 
 _PATH = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "python-tests.py"
@@ -211,7 +211,7 @@ class Running(unittest.TestCase):
 
 class Gone(unittest.TestCase):
     def test_what_is_known_of_an_object_ends_with_it(self):
-        known = Living()
+        known = WeakTable()
         first = torch.nn.Linear(2, 2)
         known.add(first, "head")
         known.add(first, "another")
@@ -228,7 +228,7 @@ class Gone(unittest.TestCase):
         self.assertEqual(known.of(others[-1], "none"), "none")
 
     def test_tensors_are_not_compared(self):
-        known = Living()
+        known = WeakTable()
         weight, same = torch.ones(3), torch.ones(3)
         known.add(weight, None)
         self.assertIn(weight, known)

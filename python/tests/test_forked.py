@@ -171,17 +171,17 @@ class Forked(unittest.TestCase):
     def test_what_a_fork_cannot_give_is_started_by_python(self):
         text = "import sys; print('torch' in sys.modules)"
         self.write("sitecustomize.py", "")
-        self.write("plimsoll/__init__.py", "")
-        self.write("plimsoll/trace.py", text)
-        self.write("other/plimsoll/__init__.py", "")
-        self.write("other/plimsoll/trace.py", text)
+        self.write("plimsoll_trace/__init__.py", "")
+        self.write("plimsoll_trace/__main__.py", text)
+        self.write("other/plimsoll_trace/__init__.py", "")
+        self.write("other/plimsoll_trace/__main__.py", text)
         for words, variables in (
             (["-S", "-c", text], {}),
             (["-c", text], {"MALLOC_MMAP_THRESHOLD_": "65536"}),
             (["-c", text], {"PYTHONPATH": self.folder}),
             # Another package of this name.
-            (["-m", "plimsoll.trace"], {"PYTHONPATH": self.folder}),
-            (["-m", "plimsoll.trace"], {"PYTHONPATH": os.path.join(self.folder, "other")}),
+            (["-m", "plimsoll_trace"], {"PYTHONPATH": self.folder}),
+            (["-m", "plimsoll_trace"], {"PYTHONPATH": os.path.join(self.folder, "other")}),
         ):
             with self.subTest(words=words, variables=variables):
                 done = warm.run(
@@ -205,7 +205,7 @@ class Traces(unittest.TestCase):
 
     def traced(self, start, folder):
         output = os.path.join(folder, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = start(
             [*command, "--program", "train.py"],
             cwd=folder,

@@ -3,7 +3,7 @@
 To import torch costs a processor 2.6 s, and hundreds of tests start a program that needs it. `run` and `Popen` are
 those of `subprocess`; where they can, they take a fork of a process that has imported torch and computed nothing. The
 program has its own arguments, variables, folder, files, `__main__`, signals and exit status, and ends as Python ends.
-One thing is different: torch and `torch._dynamo` are in `sys.modules` from the start, and for `-m plimsoll.trace` torch
+One thing is different: torch and `torch._dynamo` are in `sys.modules` from the start, and for `-m plimsoll_trace` torch
 and the modules that each trace imports before it looks at its program. A test about the start of a process, about its
 time or about the modules that it loads uses `subprocess`.
 
@@ -57,7 +57,7 @@ LATE_PREFIXES = ("PLIMSOLL_", "ACCELERATE_", "HF_", "TRANSFORMERS_")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The end of the address of a second server, for traces.
 TRACES = "-traces"
-_TRACE_MODULES = ("plimsoll.tracing.record", "plimsoll.tracing.programs.run")
+_TRACE_MODULES = ("plimsoll_trace.record", "plimsoll_trace.programs.run")
 _LENGTH = struct.Struct("!I")
 # Status and processor seconds of a process that ended.
 _END = struct.Struct("!Id")
@@ -179,7 +179,7 @@ def _ask(question, files):
     if address is None:
         return None
     parsed = _parsed(question["words"][1:])
-    if parsed is not None and parsed[1:3] == ("-m", "plimsoll.trace"):
+    if parsed is not None and parsed[1:3] == ("-m", "plimsoll_trace"):
         address += TRACES
     connection = socket.socket(socket.AF_UNIX)
     try:

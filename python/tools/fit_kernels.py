@@ -6,7 +6,7 @@
 Decision trees are grown for each kind of kernel from what cuDNN ranked first on an H200 (bench/truth), one after the
 other, each of what those before it got wrong; their sum is how likely the kernel is taken. Prints how many layers
 forests get right that saw no layer with their channel counts, beside the scores of the file that ships
-(python/plimsoll/tracing/kernels/fitted), and whether the trees are the same. The file that ships is written by
+(python/plimsoll_trace/kernels/fitted), and whether the trees are the same. The file that ships is written by
 `--output`; no other command changes it.
 
 The fit of one cuDNN is the same on every machine without a GPU's driver. With a driver, cuDNN builds some kernels
@@ -30,9 +30,9 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 import numpy as np
 import torch
 
-from plimsoll.tracing.kernels import choices, cudnn
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.fitted import files, forests, transforms
+from plimsoll_trace.kernels import cudnn, unranked
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.kernels.fitted import models
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 KINDS = ("forward", "grad_input", "grad_weight")
@@ -92,17 +92,17 @@ def of_convolutions(every=1):
 
 
 def _left_out(problem, which, engine):
-    if choices.is_product(problem):
-        name, left_out, size = which, PRODUCTS[which], choices.product(problem, which)
-    elif choices.could_be_winograd(problem, which):
+    if unranked.is_product(problem):
+        name, left_out, size = which, PRODUCTS[which], unranked.product(problem, which)
+    elif unranked.could_be_winograd(problem, which):
         name = "winograd" if which == "grad_weight" else "winograd_input"
-        left_out, size = WINOGRAD[which], choices.winograd(problem, which)
+        left_out, size = WINOGRAD[which], unranked.winograd(problem, which)
     else:
         return
     choice = cudnn.library().choose(problem, which)
     # A wrong answer that is off by gigabytes is worse than many that are off by little.
     stake = abs((choice.workspace if choice else 0) - size)
-    features = choices.features(problem, choice)
+    features = unranked.features(problem, choice)
     name = f"{name}/{problem.dtype.itemsize}"
     yield name, features, engine == left_out, 1 + log2(1 + stake / 2**20)
 
@@ -115,7 +115,7 @@ def of_transforms(every=1):
         x, y = (torch.empty(images, n, side, side, device="meta") for n in (inputs, outputs))
         w = torch.empty(outputs, inputs, width, width, device="meta")
         problem = Problem(x, w, y, [1, 1], [width // 2] * 2, [1, 1], False, 1)
-        features = transforms.features(problem, cudnn.library().choose(problem, which))
+        features = cudnn.features(problem, cudnn.library().choose(problem, which))
         taken = engine == TRANSFORMS[which]
         yield which, features, taken, 1 if taken else 1 / truth["shareOfOthers"][which]
 
@@ -278,7 +278,7 @@ def left_out_chances(names, values, taken, weights, fold):
     """Where the layers of a fold are, and their chances by a forest that saw none with their channel counts."""
     unseen = folds_of(names, values) == fold
     trees = fit(values[~unseen], taken[~unseen], weights[~unseen])
-    return unseen, np.array([forests.chance(trees, row) for row in values[unseen].tolist()])
+    return unseen, np.array([models.chance(trees, row) for row in values[unseen].tolist()])
 
 
 def percent(part, whole):
@@ -329,7 +329,7 @@ def ground(table):
     truths = [measured(path) for path in INPUTS[table]]
     about = {key: one_of({truth[key] for truth in truths}) for key in ("gpu", "torch", "cudnn")}
     return {
-        "format": forests.FORMAT,
+        "format": models.FORESTS_FORMAT,
         "card": about["gpu"],
         "torch": about["torch"],
         "cudnn": ".".join(map(str, version_parts(about["cudnn"]))),
@@ -382,7 +382,7 @@ def main():
     if options.output:
         with open(options.output, "wb") as file:
             file.write(packed(header, fitted))
-    shipped = forests.Table(files.shipped(f"{options.table}.json.gz"))
+    shipped = models.Table(models.shipped(f"{options.table}.json.gz"))
     before = {forest["name"]: forest.get("leftOut") for forest in shipped.about["forests"]}
     for forest in header["forests"]:
         name = forest["name"]

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Callable, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "python" / "plimsoll"
+PYTHON = ROOT / "python"
 TESTS = ROOT / "python" / "tests"
 ROWS = ROOT / "bench" / "results" / "rows" / "mutants-python.json"
 TOOL = "cosmic-ray==8.7.0"
@@ -39,7 +39,12 @@ INSTALLED_AT = ROOT / "build" / "mutants" / TOOL.replace("==", "-")
 # By area: files of the package, the files left out, and the tests that may notice.
 AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "python-recovery": (
-        ("recovery/**/*.py", "leaks/*.py", "distributed/agreement.py", "distributed/ranks.py"),
+        (
+            "plimsoll/recovery/**/*.py",
+            "plimsoll/leaks/*.py",
+            "plimsoll/distributed/agreement.py",
+            "plimsoll/distributed/ranks.py",
+        ),
         (),
         (
             "sdk/test_[lr]*.py",
@@ -51,7 +56,7 @@ AREAS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "python-kernels": (
-        ("tracing/kernels/**/*.py",),
+        ("plimsoll_trace/kernels/**/*.py",),
         (),
         (
             "tracing/test_ca*.py",
@@ -233,7 +238,7 @@ def drawn(
             continue
         texts = zip(source.splitlines(), changed.splitlines())
         text = next((new.strip() for old, new in texts if old != new), "")
-        name = str(place.path.relative_to(PACKAGE))
+        name = str(place.path.relative_to(PYTHON))
         found.setdefault(changed, Fault(name, place.line, place.operator, text, changed))
         if len(found) == sample:
             break
@@ -335,7 +340,9 @@ def watch(module: str, files: set[str]) -> list[tuple[str, float, dict[str, list
         return in_file if frame.f_code.co_filename in files else None
 
     test = TESTS / f"{module.replace('.', '/')}.py"
-    used = _digest_of([*sorted(PACKAGE.rglob("*.py")), test, *map(pathlib.Path, sorted(files))])
+    used = _digest_of(
+        [*sorted(PYTHON.glob("plimsoll*/**/*.py")), test, *map(pathlib.Path, sorted(files))]
+    )
     kept = INSTALLED_AT.parent / f"{used}.json"
     if kept.exists():
         return json.loads(kept.read_text(encoding="utf-8"))
@@ -370,7 +377,7 @@ def _digest_of(paths: list[pathlib.Path]) -> str:
 
 def noticed_by(fault: Fault, tests: list[str]) -> str:
     """The first test that fails with the fault; nothing where all pass."""
-    path = str(PACKAGE / fault.path)
+    path = str(PYTHON / fault.path)
     real = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(loader: Any, name: str) -> Any:
@@ -389,7 +396,7 @@ def noticed_by(fault: Fault, tests: list[str]) -> str:
 
 def tests_for(fault: Fault, seen: list[Seen], statements: dict[int, range]) -> list[Seen]:
     """The tests that run its statement; where that runs on import, those that run anything of its file."""
-    path = str(PACKAGE / fault.path)
+    path = str(PYTHON / fault.path)
     own = statements.get(fault.line)
     fitting = [
         one
@@ -439,7 +446,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     install()
     patterns, left_out, test_patterns = AREAS[asked.area]
-    found = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern))]
+    found = [path for pattern in patterns for path in sorted(PYTHON.glob(pattern))]
     paths = [path for path in found if path.name not in left_out]
     all_operators = operators()
     places = [place for path in paths for place in places_of(path, all_operators)]
@@ -459,7 +466,7 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(1)
     seen = tests_seen(test_patterns, {str(path) for path in paths}, asked.at_once)
     print(f"{len(seen)} tests run lines of this area", flush=True)
-    statements = {str(path.relative_to(PACKAGE)): statements_in_functions(path) for path in paths}
+    statements = {str(path.relative_to(PYTHON)): statements_in_functions(path) for path in paths}
     outcomes = outcomes_of(faults, seen, statements, asked.at_once)
     counts = counted + Counter(one["outcome"] for one in outcomes)
     score = round(100 * sum(counts[how] for how in NOTICED) / max(1, sum(counts.values())))

@@ -143,15 +143,17 @@ export async function stage(folder, { machines, runtime, withBench = false }) {
   cpSync(`${root}bin/plimsoll.js`, `${folder}/bin/plimsoll.js`);
   cpSync(`${root}dist/web`, `${folder}/dist/web`, { recursive: true });
   for (const part of pagePackages) copyLicence(`node_modules/${part}`, part, folder);
-  copyPythonPackage(`${folder}/python/plimsoll`);
+  copyPythonPackages(`${folder}/python`);
   cpSync(`${root}LICENSE`, `${folder}/LICENSE`);
 }
 
-export function copyPythonPackage(to) {
-  cpSync(`${root}python/plimsoll`, to, {
-    recursive: true,
-    filter: (path) => !path.endsWith('__pycache__'),
-  });
+export function copyPythonPackages(to) {
+  for (const name of ['plimsoll', 'plimsoll_trace']) {
+    cpSync(`${root}python/${name}`, `${to}/${name}`, {
+      recursive: true,
+      filter: (path) => !path.endsWith('__pycache__'),
+    });
+  }
 }
 
 async function addRuntime(arch, folder) {

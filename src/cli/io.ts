@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import type { Environment } from '../config/environment.js';
 import { versioned } from '../files/document-version.js';
 
@@ -28,7 +29,7 @@ export interface Output {
 }
 
 /** What a stream must have; `process.stdout` does. */
-export interface OutputStream {
+interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
   /** It holds more than it should; the event `drain` tells when it no longer does. */
@@ -125,4 +126,18 @@ export function textStyle({ stdout, environment }: Pick<CliIo, 'stdout' | 'envir
   const locale =
     environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'] || 'C.UTF-8';
   return { colour: stdout.colour, unicode: /utf-?8/i.test(locale) };
+}
+
+/** What a command's file exports: it adds options and an action to the command it is given. */
+export interface CommandModule {
+  define(command: Command, context: CommandContext): void;
+}
+
+export interface CommandContext {
+  readonly io: CliIo;
+  readonly version: string;
+  /** Wraps an action so that the number it answers becomes the exit code. */
+  action<Arguments extends readonly unknown[]>(
+    act: (...given: Arguments) => Promise<number>,
+  ): (...given: Arguments) => Promise<void>;
 }

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { wrapText } from '../report/text/text-width.js';
-import type { CommandContext, CommandModule } from './command-module.js';
-import type { CliIo } from './io.js';
+import type { CliIo, CommandContext, CommandModule } from './io.js';
 
 interface CommandEntry {
   readonly name: string;
@@ -96,12 +95,12 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'fleet',
     summary: 'show all nodes that a Prometheus scrapes: risk, leaks, unused reservations',
-    load: async () => (await import('./engines/fleet-command.js')).fleetCommand,
+    load: async () => (await import('./commands/fleet.js')).fleetCommand,
   },
   {
     name: 'exporter',
     summary: 'export the memory of this node to Prometheus: devices, processes, jobs, forecasts',
-    load: async () => (await import('./engines/exporter-command.js')).exporterCommand,
+    load: async () => (await import('./commands/exporter.js')).exporterCommand,
   },
   {
     name: 'users',
@@ -137,13 +136,13 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'on-node',
     summary: 'run a job on a node of a cluster; batch scripts call it',
-    load: async () => (await import('./engines/on-node-command.js')).onNodeCommand,
+    load: async () => (await import('./commands/on-node.js')).onNodeCommand,
     hidden: true,
   },
   {
     name: 'share',
     summary: 'the share of a card that a workload needs; plimsoll.ray asks it',
-    load: async () => (await import('./engines/share-command.js')).shareCommand,
+    load: async () => (await import('./commands/share.js')).shareCommand,
     hidden: true,
   },
 ];
@@ -180,9 +179,21 @@ export async function runProgram(
         exitCode = await act(...given);
       },
   };
+  const wanted = wantedCommand(argv);
+  const program = await defineProgram(context, (name) => name === wanted);
+  await program.parseAsync([...argv], { from: 'user' });
+  return exitCode;
+}
+
+/** The program with all its commands; only those that are `isLoaded` have their options. */
+export async function defineProgram(
+  context: CommandContext,
+  isLoaded: (name: string) => boolean,
+): Promise<Command> {
+  const { io } = context;
   const program = new Command('plimsoll')
     .description('The load line for GPU memory: see it, forecast it, be warned before it runs out.')
-    .version(version)
+    .version(context.version)
     .enablePositionalOptions()
     // Commander throws instead of ending the process; `main` puts its errors into our words.
     .exitOverride()
@@ -193,16 +204,14 @@ export async function runProgram(
       outputError: () => {},
     })
     .addHelpText('after', examples);
-  const wanted = wantedCommand(argv);
   for (const entry of commands) {
     const command = program
       .command(entry.name, { hidden: entry.hidden ?? false })
       .description(entry.summary);
-    if (entry.name === wanted) (await entry.load()).define(command, context);
+    if (isLoaded(entry.name)) (await entry.load()).define(command, context);
     command.option('--debug', 'print the stack trace of an error');
   }
-  await program.parseAsync([...argv], { from: 'user' });
-  return exitCode;
+  return program;
 }
 
 /** The program itself has no option that takes a value, so the first plain word is the command. */

@@ -40,7 +40,6 @@ export {
   type Workload,
 } from '../estimate/types.js';
 export type { EstimateSetting, Wording } from '../estimate/wording.js';
-export { type AnswerMachineOptions, answerMachine } from '../library/answer-machine.js';
 export { readModel } from '../model/read-model.js';
 export type {
   KnownModel,
@@ -53,3 +52,4 @@ export { answerEstimate, type EstimateDocument } from '../plan/answers/answer-es
 export type { AnswerMachine } from '../plan/answers/machine.js';
 export type { RequestField, RequestWording } from '../plan/answers/wording.js';
 export type { WorkloadRequest } from '../plan/answers/workload-request.js';
+export { type AnswerMachineOptions, answerMachine } from './answer-machine.js';

@@ -9,7 +9,6 @@
  * @module
  */
 
-export { type AnswerMachineOptions, answerMachine } from '../library/answer-machine.js';
 export {
   answerPlan,
   answerPlanWithin,
@@ -63,3 +62,4 @@ export {
 } from '../plan/quantization/presets.js';
 export { loadQuantization, saveQuantization } from '../plan/quantization/quantization-file.js';
 export type { SavedQuantization } from '../plan/quantization/saved-quantization.js';
+export { type AnswerMachineOptions, answerMachine } from './answer-machine.js';

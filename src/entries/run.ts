@@ -9,7 +9,6 @@
  * @module
  */
 
-export { type RunCommandOptions, runCommand } from '../library/run-command.js';
 export {
   createScanner,
   type Finding,
@@ -30,3 +29,4 @@ export type {
   RunReport,
   RunSettings,
 } from '../run/types.js';
+export { type RunCommandOptions, runCommand } from './run-command.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findGpu } from './cards/gpus.js';
+import type { ReadSource } from './estimate-work.js';
 import {
   type AnyAnswer,
   type AnyTask,
@@ -10,7 +11,6 @@ import {
   type ReadTask,
 } from './estimate-work.js';
 import type { LeastCapacity } from './least-capacity.js';
-import type { ReadSource } from './model-source.js';
 import { EventStreamBuilder } from './trace/event-stream.js';
 import { readTrace } from './trace/trace-file.js';
 import { gpt2TraceText, pieces } from './trace/traces-for-tests.js';

@@ -1,8 +1,9 @@
-import type { KnownModel } from '../model/types.js';
+import { dirname, join } from 'node:path';
+import { readModel } from '../model/read-model.js';
+import type { KnownModel, Model } from '../model/types.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { knownEstimate } from './formula/known-estimate.js';
 import { type FindCapacity, type LeastCapacity, safeCapacity } from './least-capacity.js';
-import { type ReadSource, readSource } from './model-source.js';
 import type { Parallel } from './parallel.js';
 import type { EventStream } from './trace/event-stream.js';
 import type { Trace } from './trace/trace-file.js';
@@ -76,4 +77,28 @@ async function answerOf(task: AnyTask, findCapacity: FindCapacity): Promise<AnyA
     return tracedEstimate(task.trace, task.gpu, task.parallel, findCapacity);
   if (task.kind === 'least-capacity') return safeCapacity(task.stream, task.uncappedBytes);
   return knownEstimate(task.model, task.workload, task.gpu);
+}
+
+/** A model that was read, and the config from which Python can build it, where there is one. */
+export interface ReadSource {
+  readonly model: Model;
+  readonly config?: string;
+}
+
+/**
+ * Reads a model, and finds the config that Python would build it from. Weights of GGUF have none:
+ * what runs them computes with the quantized weights, and a config tells nothing of those.
+ *
+ * @example
+ * await readSource('models/gpt2/model.safetensors'); // { model, config: 'models/gpt2/config.json' }
+ */
+export async function readSource(path: string): Promise<ReadSource> {
+  const model = await readModel(path);
+  const { weights, description } = model;
+  if (weights?.format === 'gguf') return { model };
+  if (weights === undefined && /\.json$/i.test(path)) return { model, config: path };
+  // Only a description that came from a config names what it describes.
+  if (description.modelType === 'unknown') return { model };
+  const isFile = /\.(safetensors|json)$/i.test(path);
+  return { model, config: join(isFile ? dirname(path) : path, 'config.json') };
 }

@@ -7,9 +7,9 @@ import { checkArguments, object, oneOf } from '../units/arguments.js';
 import { formatCount } from '../units/words.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { type EstimateWork, inThisThread } from './estimate-work.js';
-import { checkQuantization, checkWorkload } from './formula/checks.js';
+import { checkQuantization, checkWorkload, traceInstead } from './formula/checks.js';
 import { targetLength } from './formula/families/context.js';
-import { formulaAnswer } from './formula/formula-estimate.js';
+import { withoutOps } from './formula/formula-estimate.js';
 import { type ModelSource, typeEstimate } from './model-source.js';
 import { pythonTrace, type TraceSource } from './trace/python-trace.js';
 import type { TraceRunner } from './trace/warm-tracer.js';
@@ -325,4 +325,28 @@ function assumedNotes(
     );
   }
   return notes;
+}
+
+/** `formulaEstimate`, with the part that takes its time done by `work`. */
+async function formulaAnswer(
+  model: Model,
+  workload: Workload,
+  gpu: Gpu,
+  {
+    wording = callWording,
+    work = inThisThread,
+    signal,
+  }: {
+    readonly wording?: Wording | undefined;
+    readonly work?: EstimateWork | undefined;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<Estimate> {
+  const found = withoutOps(model, workload, gpu, wording);
+  if ('method' in found) return found;
+  try {
+    return await work({ kind: 'formula', model: found, workload, gpu }, signal);
+  } catch (error) {
+    throw traceInstead(error, wording);
+  }
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readSource } from './model-source.js';
+import { readSource } from './estimate-work.js';
 
 const gpt2 = fileURLToPath(new URL('../../bench/truth/configs/gpt2.json', import.meta.url));
 const header = '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}';

@@ -1,6 +1,3 @@
-import { dirname, join } from 'node:path';
-import { readModel } from '../model/read-model.js';
-import type { Model } from '../model/types.js';
 import { MiB } from '../units/bytes.js';
 import { assembleEstimate } from './assemble.js';
 import type { Gpu } from './cards/gpu-table.js';
@@ -78,27 +75,3 @@ export type ModelSource =
   | { readonly kind: 'parameters'; readonly parameters: number }
   /** For those who have nothing but that. */
   | { readonly kind: 'type'; readonly type: ModelType; readonly size: ModelSize };
-
-/** A model that was read, and the config from which Python can build it, where there is one. */
-export interface ReadSource {
-  readonly model: Model;
-  readonly config?: string;
-}
-
-/**
- * Reads a model, and finds the config that Python would build it from. Weights of GGUF have none:
- * what runs them computes with the quantized weights, and a config tells nothing of those.
- *
- * @example
- * await readSource('models/gpt2/model.safetensors'); // { model, config: 'models/gpt2/config.json' }
- */
-export async function readSource(path: string): Promise<ReadSource> {
-  const model = await readModel(path);
-  const { weights, description } = model;
-  if (weights?.format === 'gguf') return { model };
-  if (weights === undefined && /\.json$/i.test(path)) return { model, config: path };
-  // Only a description that came from a config names what it describes.
-  if (description.modelType === 'unknown') return { model };
-  const isFile = /\.(safetensors|json)$/i.test(path);
-  return { model, config: join(isFile ? dirname(path) : path, 'config.json') };
-}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describeConfig } from '../model/config/describe-config.js';
-import { shippedCatalogue } from '../model/names/catalogue.js';
+import { shippedCatalogue } from '../model/names/find-model.js';
 import { findGpu } from './cards/gpus.js';
 import { parameterRule } from './estimate.js';
 import { formulaEstimate } from './formula/formula-estimate.js';

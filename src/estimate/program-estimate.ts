@@ -92,7 +92,7 @@ export async function programTrace(
       [
         ...flags,
         '-m',
-        'plimsoll.trace',
+        'plimsoll_trace',
         ...cardArguments(options.gpu),
         ...(options.cards === undefined ? [] : [`--cards=${options.cards}`]),
         '--output',
@@ -161,7 +161,7 @@ export async function programState(
   try {
     const end = await runPython(
       options.python ?? python,
-      [...flags, '-m', 'plimsoll.trace', '--state'],
+      [...flags, '-m', 'plimsoll_trace', '--state'],
       {
         environment: options.environment,
         folder: options.folder,

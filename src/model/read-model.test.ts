@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../test/fake-tree.js';
 import { Failure } from '../failure.js';
+import { badSafetensors, readSafetensorsHeader } from './files/safetensors.js';
 import {
   failureOf,
   ggufFile,
@@ -13,11 +14,9 @@ import {
 } from './files-for-tests.js';
 import { limits } from './limits.js';
 import {
-  badSafetensors,
   chooseInFolder,
   readModel,
   readSafetensors,
-  readSafetensorsHeader,
   readShardedSafetensors,
 } from './read-model.js';
 import type { Weights } from './types.js';

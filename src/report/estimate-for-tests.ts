@@ -3,9 +3,8 @@ import type { RankPoint } from '../estimate/over-ranks.js';
 import { ranksOf } from '../estimate/parallel.js';
 import type { Estimate } from '../estimate/types.js';
 import { GiB } from '../units/bytes.js';
-import type { EstimatePage } from './estimate-html.js';
-import type { OverRanksPage } from './ranks/over-ranks-html.js';
-import type { OverRanks } from './ranks/over-ranks-text.js';
+import type { EstimatePage, OverRanksPage } from './estimate-html.js';
+import type { OverRanks } from './text/estimate-text.js';
 
 /** An estimate with modules and savings. */
 export const estimate: Estimate = {

@@ -1,4 +1,5 @@
 import type { Gpu } from '../estimate/cards/gpu-table.js';
+import type { ServeRoom } from '../estimate/serving/serve-estimate.js';
 import type {
   Estimate,
   ModuleBytes,
@@ -9,7 +10,8 @@ import type {
 } from '../estimate/types.js';
 import { fitOf, sureBytes } from '../plan/fit/fit.js';
 import { formatBytes } from '../units/bytes.js';
-import { percentWords } from './words.js';
+import type { Paint } from './text/spans.js';
+import { count, percentWords } from './words.js';
 
 /** Of a card, what an estimate is read against. */
 export type EstimateGpu = Pick<Gpu, 'name' | 'capacityBytes' | 'context'>;
@@ -134,9 +136,9 @@ export function partMeaning(part: Part): string {
 }
 
 /** `model.layers.*.mlp (32)`; what lies outside of all modules has no name. */
-export function moduleWords({ module, count }: ModuleBytes): string {
+export function moduleWords({ module, count: copies }: ModuleBytes): string {
   const name = module === '' ? 'outside of the modules' : module;
-  return count > 1 ? `${name} (${count})` : name;
+  return copies > 1 ? `${name} (${copies})` : name;
 }
 
 /** The largest modules, and what the rest comes to. */
@@ -207,3 +209,69 @@ export function settingOptions(settings: Partial<Workload>): string {
   }
   return options.join(' ');
 }
+
+/**
+ * What a server of a model has room for, for people.
+ *
+ * @example
+ * serveText(answer.serve); // 'Room for 34 requests of 8,192 tokens at once ...'
+ */
+export function serveText(room: ServeRoom): string {
+  const { engine, maxModelLen, requests, tokens } = room;
+  const length = `${maxModelLen.toLocaleString('en-US')} tokens`;
+  const headline =
+    requests === 0
+      ? `Not one request of ${length} fits (calculated, ${engine}).`
+      : `Room for ${count(requests, 'request')} of ${length} at once (calculated, ${engine}).`;
+  const rows: readonly (readonly [string, string])[] = [
+    ['weights', formatBytes(room.weightsBytes)],
+    ['working memory', formatBytes(room.workingBytes)],
+    ['cache', `${formatBytes(room.kvCacheBytes)}, ${tokens.toLocaleString('en-US')} tokens`],
+    ['a token of it', `${formatBytes(room.kvBytesPerToken)} (${room.kvPrecision})`],
+    ['a full request', formatBytes(room.kvBytesPerRequest)],
+  ];
+  return [headline, '', ...rows.map(([name, value]) => `  ${name.padEnd(16)}${value}`)].join('\n');
+}
+
+/** How a part of memory looks, wherever it is shown. */
+export interface PartLook {
+  /** On a terminal without colours. */
+  readonly letter: string;
+  /** On a terminal with colours: of the same hue as the colours of pages. */
+  readonly paint: Paint;
+  /** On pages, on a light and on a dark ground. */
+  readonly light: string;
+  readonly dark: string;
+}
+
+/**
+ * The one table of the colours of parts: terminal, reports and dashboard take theirs from it. Each
+ * stands out from its ground, and neighbours in a bar from one another.
+ */
+export const partLooks: Readonly<Record<Part, PartLook>> = {
+  weights: { letter: 'W', paint: 'blue', light: '#2f6690', dark: '#7fb2dc' },
+  gradients: { letter: 'G', paint: 'magenta', light: '#7a4f9e', dark: '#c3a0e0' },
+  optimizer: { letter: 'O', paint: 'yellow', light: '#a8741a', dark: '#e0b45c' },
+  activations: { letter: 'A', paint: 'cyan', light: '#0f7a6c', dark: '#5fd0bd' },
+  temporary: { letter: 'T', paint: 'green', light: '#6f8f2f', dark: '#b5d36f' },
+  workspace: { letter: 'K', paint: 'white', light: '#8a8f96', dark: '#aab2bb' },
+  'kv-cache': { letter: 'V', paint: 'magenta', light: '#b0567a', dark: '#e89ab8' },
+  gathered: { letter: 'P', paint: 'blueBright', light: '#3f7fbf', dark: '#8fc4f2' },
+  reduce: { letter: 'R', paint: 'magentaBright', light: '#9a3f8f', dark: '#dd9ad2' },
+  buckets: { letter: 'B', paint: 'yellowBright', light: '#b5651d', dark: '#f0a868' },
+  communication: { letter: 'N', paint: 'cyanBright', light: '#3f7d7d', dark: '#86c6c6' },
+  context: { letter: 'C', paint: 'dim', light: '#5a6572', dark: '#7d8996' },
+  fragmentation: { letter: 'F', paint: 'red', light: '#c1301c', dark: '#ff7b62' },
+};
+
+const looks = Object.entries(partLooks);
+
+/** The colours as variables, for the rules of a style sheet. */
+export function partVariables(ground: 'light' | 'dark'): string {
+  return looks.map(([part, look]) => `--part-${part}: ${look[ground]};`).join(' ');
+}
+
+/** Classes `part-weights`, `part-gradients`, ... that fill a shape or a box with their colour. */
+export const partClasses = looks
+  .map(([part]) => `.part-${part} { fill: var(--part-${part}); background: var(--part-${part}); }`)
+  .join('\n');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { contrast } from '../../test/web/contrast.js';
 import { parts } from '../estimate/types.js';
-import { type PartLook, partClasses, partLooks, partVariables } from './part-looks.js';
+import { type PartLook, partClasses, partLooks, partVariables } from './estimate-words.js';
 
 /** Degrees on the colour wheel that a paint of the terminal stands for; undefined is grey. */
 const hues: Readonly<Record<string, readonly [from: number, to: number] | undefined>> = {

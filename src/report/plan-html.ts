@@ -9,6 +9,7 @@ import {
   estimateStyle,
   optionBar,
   planStyle,
+  sourceWords,
 } from './html/estimate-sections.js';
 import { emblem, html, Markup, pageHead, unbroken } from './html/page-head.js';
 import {
@@ -20,7 +21,6 @@ import {
   planVerdict,
   settingRows,
 } from './plan-words.js';
-import { sourceWords } from './workload-words.js';
 
 export interface PlanPage {
   readonly source: ModelSource;

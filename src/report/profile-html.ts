@@ -14,9 +14,17 @@ import {
   px,
   wideChart,
 } from './html/chart-frame.js';
-import { masthead, overview, tag } from './html/overview.js';
-import { emblemAt, html, Markup, pageHead, unbroken } from './html/page-head.js';
-import type { DeviceReport, ProfileReport, ReportAlert, ReportEvent } from './report-shape.js';
+import {
+  emblemAt,
+  html,
+  Markup,
+  masthead,
+  overview,
+  pageHead,
+  tag,
+  unbroken,
+} from './html/page-head.js';
+import type { DeviceReport, ProfileReport, ReportAlert, ReportEvent } from './profile-report.js';
 import { byteTicks, timeTicks } from './ticks.js';
 import {
   count,

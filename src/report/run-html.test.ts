@@ -3,7 +3,7 @@ import { GiB } from '../units/bytes.js';
 import { runReport } from './job-for-tests.js';
 import { progressLines, reachedWords } from './progress-lines.js';
 import { renderRunHtml } from './run-html.js';
-import { runSummary } from './text/run/run-ending.js';
+import { runSummary } from './text/run-ending.js';
 
 describe('the page of a run', () => {
   const page = renderRunHtml(runReport);

@@ -4,8 +4,7 @@ import { deviceWords, outOfMemoryWords, settingsWords } from '../run/words.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';
-import { tag } from './html/overview.js';
-import { emblem, html, type Markup, pageHead, unbroken } from './html/page-head.js';
+import { emblem, html, type Markup, pageHead, tag, unbroken } from './html/page-head.js';
 import {
   type Curve,
   chartSize,
@@ -17,9 +16,8 @@ import {
   roundBytes,
   valueHeights,
 } from './progress-lines.js';
-import { holderWords } from './run-holders.js';
-import { nextCommand } from './text/run/run-ending.js';
-import { count, utcWords } from './words.js';
+import { nextCommand } from './text/run-ending.js';
+import { count, holderWords, utcWords } from './words.js';
 
 /** What the page of a run has beyond the common look. */
 const runStyle = `

@@ -4,11 +4,9 @@ import { recordingOf } from '../snapshot/document.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
-import type { Finding } from './findings.js';
-import { tag } from './html/overview.js';
-import { emblem, html, Markup, pageHead, unbroken } from './html/page-head.js';
-import { originText, snapshotFindings } from './snapshot-findings.js';
-import { packRecording, snapshotPageData } from './snapshot-page/page-data.js';
+import { type Finding, originText, snapshotFindings } from './findings.js';
+import { emblem, html, Markup, pageHead, tag, unbroken } from './html/page-head.js';
+import { packRecording, snapshotPageData } from './snapshot-recording.js';
 import { count, percentWords, utcWords } from './words.js';
 
 /** The programs of the page: what draws, and what holds the recording in a thread of its own. */

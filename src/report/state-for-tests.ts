@@ -10,7 +10,6 @@ import type {
   Sample,
   Series,
 } from '../watch/types.js';
-import { type ProcessRow, rowKey } from './monitor/build-rows.js';
 
 /** What a hand-made state holds; everything left out is ordinary. */
 export interface StateRecipe {
@@ -181,32 +180,5 @@ function bucketed(
     min: column((numbers) => Math.min(...numbers)),
     mean: column((numbers) => numbers.reduce((sum, value) => sum + value, 0) / numbers.length),
     max: column((numbers) => Math.max(...numbers)),
-  };
-}
-
-/** A row of which only what matters to a test is said. */
-export function fakeRow(parts: Partial<ProcessRow> = {}): ProcessRow {
-  const pid = parts.pid ?? 4242;
-  const deviceId = parts.deviceId ?? 'gpu:0';
-  return {
-    key: rowKey(pid, deviceId),
-    pid,
-    deviceId,
-    usedBytes: 5 * GiB,
-    sharePercent: 6.25,
-    hostBytes: GiB,
-    cpuPercent: 99,
-    ageSeconds: 3723,
-    user: 'ada',
-    command: `python train.py --seed ${pid}`,
-    job: 'none',
-    container: 'none',
-    parent: 100,
-    started: 7,
-    isSimulated: false,
-    growth: 'none',
-    trail: [1, 2, 3].map((n) => n * GiB),
-    branch: '',
-    ...parts,
   };
 }

@@ -33,14 +33,16 @@ beforeAll(() => {
   chmodSync(folder, 0o755);
   // The checkout may lie where other accounts cannot read.
   rmSync(join(folder, 'python'));
-  cpSync(join(root, 'python/plimsoll'), join(folder, 'python/plimsoll'), { recursive: true });
+  for (const name of ['plimsoll', 'plimsoll_trace']) {
+    cpSync(join(root, 'python', name), join(folder, 'python', name), { recursive: true });
+  }
 });
 
 /** In Python's place: tells who traces, then does what the test wants; as a job it ends at once. */
 const python = (then: string) => `#!/bin/sh
 case "$*" in
   *--state*) echo "state $(id -u)" >> "$NOTES/states"; echo '{"state":"same"}'; exit 0;;
-  *plimsoll.trace*) ;;
+  *plimsoll_trace*) ;;
   *) exit 0;;
 esac
 while [ "$1" != --output ]; do shift; done

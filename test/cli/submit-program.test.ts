@@ -26,7 +26,7 @@ async function servingGpu() {
 /** In Python's place: takes its time to trace, then runs out of it; as a job it ends at once. */
 function slowPython(): string {
   const path = join(command.folder(), 'python3');
-  writeFileSync(path, '#!/bin/sh\ncase "$*" in *plimsoll.trace*) exec sleep 1000;; esac\n');
+  writeFileSync(path, '#!/bin/sh\ncase "$*" in *plimsoll_trace*) exec sleep 1000;; esac\n');
   chmodSync(path, 0o755);
   return path;
 }
@@ -37,7 +37,7 @@ function gatedPython(): string {
   writeFileSync(join(folder, 'gpt2.jsonl'), gpt2TraceText());
   const path = join(folder, 'python');
   const script = `#!/bin/sh
-case "$*" in *plimsoll.trace*) ;; *) exit 0;; esac
+case "$*" in *plimsoll_trace*) ;; *) exit 0;; esac
 while [ "$1" != --output ]; do shift; done
 echo $$ >> '${folder}/pids'
 while [ ! -e '${folder}/go' ]; do sleep 0.05; done

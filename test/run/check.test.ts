@@ -20,7 +20,7 @@ function pythonWith(traced: string): string {
     '{"end":true,"parameters":1,"parameterBytes":4,"notes":[]}',
   ].join('\n');
   const tracing = `${find}\n${traced}\ncat > "$output" <<'END'\n${trace}\nEND\nexit 0`;
-  const script = `#!/bin/sh\ncase "$*" in *plimsoll.trace*)\n${tracing}\n;; esac\necho started > '${command.folder()}/started'\nexit 7\n`;
+  const script = `#!/bin/sh\ncase "$*" in *plimsoll_trace*)\n${tracing}\n;; esac\necho started > '${command.folder()}/started'\nexit 7\n`;
   writeFileSync(path, script);
   chmodSync(path, 0o755);
   return path;

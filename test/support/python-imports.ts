@@ -2,14 +2,14 @@ import { posix } from 'node:path';
 import type { ImportGraph } from './import-graph.js';
 
 /**
- * What the files of a Python package import of each other, `import` inside functions included.
- * `folder` is where the package lies: 'python/' for python/plimsoll. An import that names no file
+ * Finds the imports among the files of some Python packages, those inside functions included.
+ * `folder` is where the packages lie: 'python/' for python/plimsoll. An import that names no file
  * of ours stays as the path that it would have, so that it is seen.
  */
 export function pythonImportGraph(
   sources: ReadonlyMap<string, string>,
   folder: string,
-  packageName: string,
+  packageNames: readonly string[],
 ): ImportGraph {
   const known = (module: string) =>
     [`${folder}${module}.py`, `${folder}${module}/__init__.py`].find((path) => sources.has(path));
@@ -25,7 +25,7 @@ export function pythonImportGraph(
         const from = posix.dirname(path).slice(folder.length);
         const up = posix.join(from, ...Array.from({ length: dots - 1 }, () => '..'));
         const whole = dots === 0 ? module : posix.join(up, module);
-        if (whole !== packageName && !whole.startsWith(`${packageName}/`)) return [];
+        if (!packageNames.includes(whole.split('/')[0] ?? '')) return [];
         return names.length === 0
           ? [resolved(whole, undefined)]
           : names.map((name) => resolved(whole, name));

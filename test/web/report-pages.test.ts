@@ -6,13 +6,12 @@ import {
   overRanksPage,
   rankPoint,
 } from '../../src/report/estimate-for-tests.js';
-import { renderEstimateHtml } from '../../src/report/estimate-html.js';
+import { renderEstimateHtml, renderOverRanksHtml } from '../../src/report/estimate-html.js';
 import { runReport } from '../../src/report/job-for-tests.js';
 import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { renderPlanHtml } from '../../src/report/plan-html.js';
 import { renderProfileHtml } from '../../src/report/profile-html.js';
 import { buildProfileReport } from '../../src/report/profile-report.js';
-import { renderOverRanksHtml } from '../../src/report/ranks/over-ranks-html.js';
 import { renderRunHtml } from '../../src/report/run-html.js';
 import { renderSnapshotHtml } from '../../src/report/snapshot-html.js';
 import { fakeState, startEpochMs } from '../../src/report/state-for-tests.js';

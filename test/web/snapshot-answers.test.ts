@@ -3,7 +3,7 @@ import {
   type PageLimits,
   packRecording,
   snapshotPageData,
-} from '../../src/report/snapshot-page/page-data.js';
+} from '../../src/report/snapshot-recording.js';
 import { analyseSnapshot, type SnapshotAnalysis } from '../../src/snapshot/analyse.js';
 import { holdersAt } from '../../src/snapshot/answer/holders.js';
 import { layoutAt } from '../../src/snapshot/answer/out-of-memory.js';

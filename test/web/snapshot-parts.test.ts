@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AddressSpace, stackTitle, timePoints } from '../../src/report/snapshot-page/page-data.js';
+import { AddressSpace, stackTitle, timePoints } from '../../src/report/snapshot-recording.js';
 import { TimeAxis } from '../../web/snapshot/data/time-axis.js';
 
 describe('times on a page', () => {

@@ -19,8 +19,8 @@ from settle import fresh
 from common import DEVICE, GIB, TINY, cap, gpt2, seconds
 
 import plimsoll
-from plimsoll.batching import batches as feeding
-from plimsoll.recovery.rules import fitting
+from plimsoll import batching
+from plimsoll.recovery.rules import decider
 
 CAPS = {"kept": 9 * GIB, "longer": 9 * GIB, "encode": 12 * GIB}
 STEPS, BATCH = (8, 4) if TINY else (60, 8)
@@ -46,8 +46,8 @@ def highest() -> tuple[int, int]:
 
 def switch_off() -> None:
     """Sizes follow failures alone, as in earlier versions."""
-    fitting.keep_below = lambda ahead: None
-    feeding.next_size = lambda size, largest, *_: size
+    decider.keep_below = lambda ahead: None
+    batching.next_size = lambda size, largest, *_: size
 
 
 def training(case: str, way: str) -> dict[str, Any]:

@@ -58,10 +58,10 @@ def timed(module, name):
 
 if "plimsoll.trainers.split_step" in sys.modules:
     gc.callbacks.append(collected)
-    for where in ("plimsoll.recovery.steps.retry", "plimsoll.trainers.optimizer_retry"):
+    for where in ("plimsoll.recovery.steps.training", "plimsoll.trainers.optimizer_retry"):
         timed(where, "give_back_caches")
     timed("plimsoll.trainers.weighing", "rule_of")
-    timed("plimsoll.recovery.steps.microbatch", "drop_dead_frames")
+    timed("plimsoll.recovery.steps.training", "drop_dead_frames")
     window = sys.modules["plimsoll.trainers.window"].WindowRun
     finished = window.finished
 

@@ -27,7 +27,7 @@ from transformers import (
 
 from plimsoll.bridge import connection
 from plimsoll.memory.gauge import gauge_of
-from plimsoll.recovery.restore.random_state import RandomState
+from plimsoll.recovery.restore import RandomState
 from plimsoll.trainers import hugging_face
 from plimsoll.trainers.optimizer_retry import OptimizerRetry
 from plimsoll.trainers.split_step import SplitStep

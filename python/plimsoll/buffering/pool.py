@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arguments import BadValue, any_dtype, shown, size, truth
 from ..arguments import shape as tensor_shape
-from ..memory.device_name import device_of
+from ..memory.gauge import device_of
 
 # A block is used for a tensor of at least this share of it: more would waste memory.
 LEAST_USE = 0.5

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .census import CONTAINERS, LARGE, Census
-from .holders import alive, holder_of, is_library
+from .tracker import CONTAINERS, LARGE, Census, alive, holder_of, is_library
 
 # Fewer tensors are the batch, the loss and other variables of a loop.
 LEAST_TENSORS = 10

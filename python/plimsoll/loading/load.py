@@ -3,23 +3,235 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import logging
 import os
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, Callable
 
 from ..arguments import BadType, BadValue, mapping, one_of, optional_size, path, shown, truth
 from ..arguments import dtype as floating_type
 from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
-from ..memory.device_name import device_of
+from ..memory.gauge import device_of
 from ..memory.out_of_memory import recognise
 from ..optimizing.checkpointing import checkpoint
 from .presets import LADDER, PRESETS, after, most_precise
-from .quantized import quantize
-from .saved import canonical_model, saved_choice
+
+# What `plimsoll` chose for a model and saved: read, checked, never trusted.
+
+SCHEMA = 1
+# A saved choice has some hundred bytes.
+LARGEST_FILE = 64 * 1024
+
+
+def home_folder() -> str:
+    return os.environ.get("PLIMSOLL_HOME") or os.path.join(os.path.expanduser("~"), ".plimsoll")
+
+
+def model_key(model: str) -> str:
+    """The file name of a model: readable, safe, and its own by a hash."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", model).lstrip(".-")[:80]
+    digest = hashlib.sha256(model.encode()).hexdigest()[:12]
+    return f"{readable}-{digest}" if readable else digest
+
+
+def canonical_model(model: str) -> str:
+    """One name for one model: a folder that is there by its real path, however it was written.
+
+    `./my-model`, `my-model/` and `my-model/config.json` are the same model; anything else is a name on a hub.
+    """
+    folder = os.path.dirname(model) or "." if os.path.basename(model) == "config.json" else model
+    return os.path.realpath(folder) if os.path.isdir(folder) else model
+
+
+def saved_choice(model: str, home: str | None = None) -> dict[str, Any] | None:
+    """The saved choice for a model, however its path is written; None when nothing was saved."""
+    names = dict.fromkeys((canonical_model(model), model))
+    return next(
+        (found for found in (_choice_of(name, home) for name in names) if found is not None), None
+    )
+
+
+def _choice_of(model: str, home: str | None) -> dict[str, Any] | None:
+    path = os.path.join(home or home_folder(), "quantization", f"{model_key(model)}.json")
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _bad(path, error.strerror or str(error)) from error
+    if len(content) > LARGEST_FILE:
+        raise _bad(path, f"it has more than {LARGEST_FILE} bytes")
+    try:
+        choice = json.loads(content)
+    except ValueError as error:
+        raise _bad(path, "it is not JSON") from error
+    wrong = _wrong(choice, model)
+    if wrong:
+        raise _bad(path, wrong)
+    return choice
+
+
+def _wrong(choice: Any, model: str) -> str:
+    if not isinstance(choice, dict) or choice.get("schema") != SCHEMA:
+        return f"its schema is not {SCHEMA}"
+    if choice.get("model") != model:
+        return "it is for another model"
+    if choice.get("preset") not in PRESETS:
+        return f"preset must be one of {', '.join(PRESETS)}"
+    if choice.get("computeDtype") not in ("bfloat16", "float16"):
+        return "computeDtype must be bfloat16 or float16"
+    memory = choice.get("memory")
+    sizes = (
+        [*memory.get("gpuBytes", [None]), memory.get("hostBytes")]
+        if isinstance(memory, dict)
+        else [None]
+    )
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        return "memory must hold gpuBytes, a list, and hostBytes, in whole bytes"
+    return ""
+
+
+def _bad(path: str, why: str) -> Failure:
+    return Failure(
+        "bad-quantization-file",
+        f"the saved quantization {path} cannot be used: {why}",
+        "delete the file, and save one again: plimsoll plan MODEL --memory 24GiB --save",
+    )
+
+
+# Linear layers whose weights are kept in 8 or 4 bits, in plain PyTorch: any device, no other package.
+
+# NF4 of the QLoRA paper: quantiles of a normal distribution, so that each value is used as often.
+NF4 = [
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+]  # fmt: skip
+BLOCK = 64
+SCALES_BLOCK = 256
+
+
+def quantize(
+    model: Any,
+    bits: int,
+    double: bool,
+    compute_dtype: Any,
+    keep: Iterable[str] = ("lm_head", "embed_out"),
+) -> int:
+    """Replaces every linear layer but the heads; how many were. Weights are made dense when they are used."""
+    from torch import nn
+
+    kept = tuple(keep)
+    # Places, not layers: each layer's weights are freed as soon as its successor stands.
+    found = [
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if (isinstance(child, nn.Linear) or type(child).__name__ == "Conv1D") and name not in kept
+    ]
+    for parent, name in found:
+        setattr(parent, name, quantized_linear(getattr(parent, name), bits, double, compute_dtype))
+    return len(found)
+
+
+def quantized_linear(layer: Any, bits: int, double: bool, compute_dtype: Any) -> Any:
+    made = _layer_class()(layer, bits, double, compute_dtype)
+    return made.to(layer.weight.device) if layer.weight.device.type != "meta" else made
+
+
+@cache
+def _layer_class() -> Any:
+    """One class for all layers, made when torch is there. It must not know a layer: it would keep its weights."""
+    from torch import nn
+    from torch.nn import functional
+
+    class QuantizedLinear(nn.Module):
+        """Holds what `pack` made; a dense weight lives only while its layer runs."""
+
+        def __init__(self, layer: Any, bits: int, double: bool, compute_dtype: Any) -> None:
+            super().__init__()
+            turned = type(layer).__name__ == "Conv1D"
+            weight = layer.weight.detach().t() if turned else layer.weight.detach()
+            self.out_features, self.in_features = weight.shape
+            self.bits = bits
+            for name, tensor in pack(weight.contiguous().float(), bits, double).items():
+                self.register_buffer(name, tensor)
+            bias = getattr(layer, "bias", None)
+            self.bias = (
+                None
+                if bias is None
+                else nn.Parameter(bias.detach().to(compute_dtype), requires_grad=False)
+            )
+
+        def forward(self, value: Any) -> Any:
+            weight = unpack(
+                dict(self.named_buffers(recurse=False)),
+                self.bits,
+                (self.out_features, self.in_features),
+            )
+            weight = weight.to(value.dtype)
+            return functional.linear(
+                value, weight, None if self.bias is None else self.bias.to(value.dtype)
+            )
+
+        def extra_repr(self) -> str:
+            return f"{self.in_features}, {self.out_features}, bits={self.bits}"
+
+    return QuantizedLinear
+
+
+def pack(weight: Any, bits: int, double: bool) -> dict[str, Any]:
+    import torch
+
+    if bits == 8:
+        scale = weight.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
+        return {"packed": (weight / scale).round().to(torch.int8), "scale": scale}
+    flat = weight.reshape(-1)
+    pad = -flat.numel() % BLOCK
+    blocks = torch.nn.functional.pad(flat, (0, pad)).reshape(-1, BLOCK)
+    scale = blocks.abs().amax(dim=1).clamp_min(1e-12)
+    code = torch.tensor(NF4, device=weight.device)
+    middle = (code[1:] + code[:-1]) / 2
+    nearest = torch.bucketize(blocks / scale[:, None], middle).to(torch.uint8).reshape(-1)
+    packed = nearest[0::2] << 4 | nearest[1::2]
+    if not double:
+        return {"packed": packed, "scale": scale}
+    mean = scale.mean()
+    rest = torch.nn.functional.pad(scale - mean, (0, -scale.numel() % SCALES_BLOCK)).reshape(
+        -1, SCALES_BLOCK
+    )
+    outer = rest.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
+    return {
+        "packed": packed,
+        "scale": (rest / outer).round().to(torch.int8),
+        "outer": outer,
+        "mean": mean,
+    }
+
+
+def unpack(parts: dict[str, Any], bits: int, shape: Any) -> Any:
+    import torch
+
+    if bits == 8:
+        return parts["packed"].float() * parts["scale"]
+    packed, scale = parts["packed"], parts["scale"]
+    if "outer" in parts:
+        scale = (scale.float() * parts["outer"]).reshape(-1) + parts["mean"]
+    code = torch.tensor(NF4, device=packed.device)
+    values = code[torch.stack((packed >> 4, packed & 15), dim=1).reshape(-1).long()].reshape(
+        -1, BLOCK
+    )
+    dense = (values * scale.reshape(-1)[: values.shape[0], None]).reshape(-1)
+    return dense[: shape[0] * shape[1]].reshape(shape)
+
 
 log = logging.getLogger("plimsoll")
 

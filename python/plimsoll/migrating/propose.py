@@ -6,8 +6,8 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
+from . import rules
 from .code import Code, Edit, Finding, NotUnderstood, read_code
-from .rules import batch_size, caches, environment, mixed_precision, quantization, retries
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ def propose(data: bytes, debug_settings: dict[str, list[str] | None]) -> Proposa
         return Proposal((), data)
     code = read_code(data)
     found = [
-        *environment.find(code, debug_settings),
-        *quantization.find(code),
-        *retries.find(code),
-        *mixed_precision.find(code),
-        *caches.find(code),
-        *batch_size.find(code),
+        *rules.find_environment(code, debug_settings),
+        *rules.find_quantization(code),
+        *rules.find_retries(code),
+        *rules.find_mixed_precision(code),
+        *rules.find_caches(code),
+        *rules.find_batch_size(code),
     ]
     found.sort(key=lambda finding: (finding.line, finding.rule))
     chosen, edits = _without_overlap(found)

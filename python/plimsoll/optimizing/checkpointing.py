@@ -121,7 +121,7 @@ def _wrap(block: Any) -> Any:
 @contextmanager
 def _frozen_statistics(block: Any) -> Iterator[None]:
     """A forward that is done again must not count twice in BatchNorm's running statistics."""
-    from ..recovery.restore.running_statistics import RunningStatistics
+    from ..recovery.restore import RunningStatistics
 
     statistics = RunningStatistics(block)
     statistics.mark()

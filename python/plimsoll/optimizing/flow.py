@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from typing import Any, Callable, NamedTuple
 
-from ..recovery.restore.random_state import RandomState
+from ..recovery.restore import RandomState
 
 # Each number comes out by itself: functions, methods and layers by their names without underscores, in small letters.
 ELEMENTWISE = frozenset(

@@ -17,8 +17,7 @@ from ..bridge import connection, phase
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
-from ..recovery.restore.random_state import RandomState
-from ..recovery.restore.running_statistics import RunningStatistics
+from ..recovery.restore import RandomState, RunningStatistics
 from ..recovery.rules.ladder import GIVE_BACK
 from ..trainers.handled import handled_by
 from ..trainers.loops import expand_segments

@@ -12,8 +12,7 @@ from ..arguments import dtype as floating_type
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
 from . import checkpointing, precision, pruning
-from .change import Change, parameter_bytes
-from .measure import as_in_training, kept_for_backward
+from .change import Change, as_in_training, kept_for_backward, parameter_bytes
 
 log = logging.getLogger("plimsoll")
 # What changes the bytes kept for backward.

@@ -12,11 +12,10 @@ from typing import Any, Callable
 from ..bridge import connection, phase
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.gauge import CurrentGauge
-from .parts.joining import join as joined
-from .parts.split import Splitter
-from .restore.random_state import RandomState
-from .rules.decider import wait_seconds
-from .rules.fitting import Fitting
+from .parts import Splitter
+from .parts import join as joined
+from .restore import RandomState
+from .rules.decider import Fitting, wait_seconds
 from .rules.sizes import even_part
 
 # The calls of one function: what is left of the one that runs, and what follows when memory runs out.

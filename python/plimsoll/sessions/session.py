@@ -14,22 +14,19 @@ from typing import Any, Callable
 from ..arguments import function
 from ..arguments import model as torch_model
 from ..buffering.store import BufferStore, buffers
+from ..data_loading import loader
 from ..debugging.alerts import thresholds_of
 from ..debugging.debugger import Debugger, gauges_here, write_json
 from ..failure import Failure
-from ..feeding.build import loader
-from ..leaks.collection import PressureCollector, clean_up, tune_gc
-from ..leaks.pauses import PauseMeter
-from ..leaks.schedule import ScheduledCollection
+from ..leaks.collection import PauseMeter, PressureCollector, ScheduledCollection, clean_up, tune_gc
 from ..memory.gauge import gauge_of
 from ..memory.load_line import LOAD_LINE
 from ..optimizing.change import parameter_bytes
 from ..optimizing.optimize import Optimization, optimize
-from ..recovery.parts.split import Splitter
+from ..recovery.parts import Splitter
 from ..recovery.recovering import recovering
 from ..settings.read import read_settings
-from .batch_choice import choose_batch, measure_samples
-from .recommend import recommend
+from .batch_choice import choose_batch, measure_samples, recommend
 
 INTERVAL = 1.0
 THRESHOLD = 0.85

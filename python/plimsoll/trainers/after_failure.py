@@ -20,7 +20,7 @@ from ..failure import Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
-from ..recovery.parts.split import batch_length, take
+from ..recovery.parts import batch_length, take
 from .probing import states_to_come
 
 log = logging.getLogger("plimsoll")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..failure import Failure
-from ..recovery.parts.split import batch_length
+from ..recovery.parts import batch_length
 
 # Where one of these has one row, the batch is one sample: a packed one, however long its lists of lengths are.
 MAIN = ("input_ids", "inputs_embeds", "pixel_values", "input_values", "input_features", "labels")

@@ -11,8 +11,7 @@ from typing import Any, Callable
 
 from ..memory.out_of_memory import recognise
 from ..recovery.function import RecoveringFunction
-from ..recovery.parts.shares import sample_weights
-from ..recovery.parts.split import Splitter
+from ..recovery.parts import Splitter, sample_weights
 from . import clipping, status, weighing
 from .counting import samples_of
 from .generation import padded

@@ -10,8 +10,7 @@ import weakref
 from typing import Any
 
 from ..recovery.function import RecoveringFunction
-from ..recovery.parts.joining import join
-from ..recovery.parts.split import Splitter
+from ..recovery.parts import Splitter, join
 from . import clipping, status, weighing
 from .counting import samples_of
 from .handled import handled_by

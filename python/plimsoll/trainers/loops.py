@@ -42,8 +42,7 @@ def install(_: Any = None) -> None:
 
 def _may_be_guarded(optimizer: Any) -> bool:
     """Not where a trainer or the SDK does it, nor where a second try would meet other ranks or a graph."""
-    from ..recovery.restore.counted import is_of_torch
-    from ..recovery.restore.optimizer_guard import is_guarded
+    from ..recovery.restore import is_guarded, is_of_torch
     from .optimizer_retry import may_be_retried
 
     torch = sys.modules["torch"]

@@ -9,7 +9,7 @@ from typing import Any, Callable
 from ..arguments import BadType, shown
 from ..bridge import phases_seen
 from ..memory.gauge import gauge_of
-from ..recovery.rules.fitting import Fitting
+from ..recovery.rules.decider import Fitting
 from . import clipping, hugging_face, lightning, status
 from .optimizer_retry import OptimizerRetry, may_be_retried
 from .split_step import GROW_AFTER, PATIENCE_SECONDS, nothing

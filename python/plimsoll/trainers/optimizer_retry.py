@@ -8,11 +8,10 @@ from typing import Any, Callable
 
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.gauge import HostGauge
-from ..recovery.restore.optimizer_guard import OptimizerGuard
-from ..recovery.rules.fitting import Fitting
+from ..recovery.restore import OptimizerGuard
+from ..recovery.rules.decider import Fitting
 from ..recovery.rules.ladder import GIVE_BACK, Decision
-from ..recovery.steps.closure import needs_closure
-from ..recovery.steps.optimizer_step import MAX_RETRIES
+from ..recovery.steps.step import MAX_RETRIES, needs_closure
 from .handled import handled_by
 
 WHY = "the optimizer's step was put back; cached memory was given back"

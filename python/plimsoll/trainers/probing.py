@@ -7,7 +7,7 @@ from typing import Any
 
 from ..memory.gauge import HostGauge
 from ..memory.load_line import LOAD_LINE
-from ..recovery.rules.fitting import Fitting
+from ..recovery.rules.decider import Fitting
 from ..recovery.steps.training import Training
 from .weighing import TRIED
 

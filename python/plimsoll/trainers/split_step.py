@@ -12,15 +12,12 @@ from ..distributed import ranks
 from ..failure import Failure
 from ..memory.clean_up import give_back_caches
 from ..memory.gauge import HostGauge, gauge_of
-from ..memory.host_cap import fail_before_the_kernel_does
+from ..memory.host import fail_before_the_kernel_does
 from ..memory.out_of_memory import OutOfMemory
-from ..recovery.parts.batch_run import BatchRun
-from ..recovery.rules.fitting import Fitting
-from ..recovery.steps.microbatch import Microbatch
-from ..recovery.steps.program import declared_rungs
-from ..recovery.steps.retry import Retry
-from ..recovery.steps.settings import Settings, settings
-from ..recovery.steps.training import Training
+from ..recovery.parts import BatchRun
+from ..recovery.rules.decider import Fitting
+from ..recovery.steps.step import Settings, declared_rungs, settings
+from ..recovery.steps.training import Microbatch, Retry, Training
 from . import status
 from .counting import samples_of
 from .handled import handled_by

@@ -6,9 +6,8 @@ import math
 from typing import Any, Callable
 
 from ..memory.out_of_memory import recognise
-from ..recovery.parts.shares import sample_weights
-from ..recovery.parts.split import Splitter
-from ..recovery.restore.random_state import RandomState
+from ..recovery.parts import Splitter, sample_weights
+from ..recovery.restore import RandomState
 from .window import SAMPLES, SUM, TOKENS
 
 # The loss of some samples is compared with those of their halves: rounding of the type it was computed in.

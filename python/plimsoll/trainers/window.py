@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ..recovery.parts.batch_run import BatchRun
-from ..recovery.parts.shares import sample_weights
-from ..recovery.restore.random_state import RandomState
+from ..recovery.parts import BatchRun, sample_weights
+from ..recovery.restore import RandomState
 from ..recovery.rules.sizes import aligned_part
 
 # How the mean of a batch's loss is taken: what a part of it weighs.

@@ -13,13 +13,11 @@ import torch
 import warm
 
 import plimsoll
-from plimsoll.buffering import store as limits
+from plimsoll.buffering import store
 from plimsoll.buffering.adaptive_cache import Frequencies, WindowCache
-from plimsoll.buffering.packing import pack
-from plimsoll.buffering.parts import parts_of
-from plimsoll.buffering.record import Record, decode, encode
-from plimsoll.buffering.store import BufferStore, ItemFolder, auto_limit
-from plimsoll.replaying.replay import SumTree
+from plimsoll.buffering.packing import pack, parts_of
+from plimsoll.buffering.store import BufferStore, ItemFolder, Record, auto_limit, decode, encode
+from plimsoll.replay_buffer import SumTree
 
 VALUES = {
     "bytes": b"\x00\x01",
@@ -438,12 +436,12 @@ class AutomaticSize(unittest.TestCase):
             ({"MemAvailable": 40}, 50, 20, None),
         ):
             with mock.patch.multiple(
-                limits.host,
+                store.host,
                 machine=lambda figures=figures: figures,
                 cgroup_limit=lambda cgroup=cgroup: cgroup,
                 resident_bytes=lambda resident=resident: resident,
             ):
-                self.assertEqual(limits.host_memory(), found)
+                self.assertEqual(store.host_memory(), found)
 
 
 # `plimsoll.replay()`: what is sampled is what was added, to the bit; priorities are followed.

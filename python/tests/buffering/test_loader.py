@@ -15,10 +15,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 import plimsoll
-from plimsoll.feeding import build
-from plimsoll.feeding.advice import LoadingAdvice, LoadingFigures, advise
-from plimsoll.feeding.loader import AdvisedLoader
-from plimsoll.leaks.pauses import PauseMeter
+from plimsoll import data_loading
+from plimsoll.data_loading import AdvisedLoader, LoadingAdvice, LoadingFigures, advise
+from plimsoll.leaks.collection import PauseMeter
 
 FIGURES = LoadingFigures(
     cores=8, batch_seconds=0.1, slow_batch_seconds=0.12, batch_bytes=2**20, step_seconds=0.05,
@@ -108,7 +107,7 @@ class Loader(unittest.TestCase):
             looks.append(1)
             return 0.95 if len(looks) >= 2 else 0.5
 
-        import plimsoll.feeding.loader as module
+        import plimsoll.data_loading as module
 
         before, module.LOOK_SECONDS = module.LOOK_SECONDS, 0.0
         try:
@@ -143,7 +142,7 @@ class Loader(unittest.TestCase):
             gc.enable()
 
     def test_workers_that_gain_nothing_in_a_trial_are_left_out(self):
-        measure = build._seconds
+        measure = data_loading._seconds
 
         def as_fast_with_them(batches, step_seconds):
             self.assertGreater(measure(batches, step_seconds), 0)
@@ -152,9 +151,9 @@ class Loader(unittest.TestCase):
         settings = LoadingAdvice(2, 2, False, True, ("two workers", "pinned memory off"))
         batches = [[index] for index in range(12)]
         # Trials that really run. What they measure is up to what else this machine does.
-        with mock.patch.object(build, "_seconds", as_fast_with_them):
+        with mock.patch.object(data_loading, "_seconds", as_fast_with_them):
             data = plimsoll.loader(Numbers(64), batch_size=2)
-            kept = build.tried(Numbers(12), batches, torch.stack, settings, 0.0, {})
+            kept = data_loading.tried(Numbers(12), batches, torch.stack, settings, 0.0, {})
         self.assertEqual(data.workers, 0)
         self.assertEqual((kept.workers, kept.persistent_workers), (0, False))
         self.assertIn("in a trial", kept.reasons[0])

@@ -17,7 +17,7 @@ sys.path.insert(0, package)
 import plimsoll  # noqa: E402
 from plimsoll.memory import host  # noqa: E402
 from plimsoll.memory.gauge import HostGauge  # noqa: E402
-from plimsoll.recovery.rules import fitting, sizer  # noqa: E402
+from plimsoll.recovery.rules import decider, sizer  # noqa: E402
 
 MIB = 2**20
 # Tensors are mapped one by one: what a heap keeps of freed ones would differ from run to run.
@@ -30,7 +30,7 @@ sizer.LOOK_SECONDS = 0.0
 torch.set_num_threads(1)
 logging.disable(logging.CRITICAL)
 if way == "after":
-    fitting.keep_below = lambda ahead: None
+    decider.keep_below = lambda ahead: None
 
 gauge = HostGauge()
 limit = host.stated_limit()
@@ -68,11 +68,11 @@ def training():
 
 def feeding():
     """Batches whose results are kept, as a program does that embeds a corpus."""
-    from plimsoll.batching import batches as module
+    from plimsoll import batching
 
-    module.LOOK_SECONDS = 0.0
+    batching.LOOK_SECONDS = 0.0
     if way == "after":
-        module.next_size = lambda size, largest, *_: size
+        batching.next_size = lambda size, largest, *_: size
     kept, sizes, highest = [], [], 0
     samples = plimsoll.batches(range(STEPS * BATCH), BATCH)
     for batch in samples:

@@ -15,9 +15,7 @@ from sdk.injection import batch_of, build, cheap_collection, clean_step, out_of_
 from sdk.test_recovering import Quiet, mean_loss
 
 import plimsoll
-from plimsoll.recovery.restore.counted import Counted
-from plimsoll.recovery.restore.optimizer_guard import OptimizerGuard
-from plimsoll.recovery.restore.random_state import RandomState, numpy_state
+from plimsoll.recovery.restore import Counted, OptimizerGuard, RandomState, numpy_state
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(os.path.dirname(FOLDER))

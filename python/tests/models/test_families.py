@@ -20,9 +20,9 @@ import plimsoll
 from plimsoll.distributed.spread import choose
 from plimsoll.failure import MISSING_PACKAGE, Failure
 from plimsoll.optimizing import pruning
-from plimsoll.tracing.record import _failure_of
-from plimsoll.tracing.sources import hugging_face
-from plimsoll.tracing.sources.batches import batch_for, is_text_alone, target_notes
+from plimsoll_trace.record import _failure_of
+from plimsoll_trace.sources import hugging_face
+from plimsoll_trace.sources.batches import batch_for, is_text_alone, target_notes
 
 SMALL = {
     "hidden_size": 32,

@@ -12,16 +12,13 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
 from orders import PACKAGE
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.programs import graph_order
-from plimsoll.tracing.programs.drawing.draws import Draws
-from plimsoll.tracing.programs.loops.batch_loops import BatchLoop, Numbered
-from plimsoll.tracing.programs.loops.growing import Allowance, Growing
-from plimsoll.tracing.programs.loops.loaders import Passage
-from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
-from plimsoll.tracing.programs.loops.repeated import Repeated
-from plimsoll.tracing.programs.loops.settling import Settling
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.programs import graph_order
+from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered
+from plimsoll_trace.programs.loops.loaders import Allowance, Growing, Passage, Repeated
+from plimsoll_trace.programs.loops.ragged import Ragged, Settling, tensors
+from plimsoll_trace.programs.random_draws import Draws
+from plimsoll_trace.standins.patches import Patches
 
 MIB = 2**20
 # Prints the rows of each batch, in the order in which they come.
@@ -52,7 +49,7 @@ class Orders(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(SHUFFLED)
             environment = {**os.environ, "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""}
-            trace = ["-m", "plimsoll.trace", "--output", os.devnull, "--program", "train.py"]
+            trace = ["-m", "plimsoll_trace", "--output", os.devnull, "--program", "train.py"]
             said = []
             for words in (["train.py"], trace):
                 done = warm.run(

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 sys.path.insert(0, sys.argv[1])
 
 import plimsoll
-from plimsoll.saving import checkpointing  # noqa: F401
+from plimsoll import saving  # noqa: F401
 
 torch.set_num_threads(1)
 EPOCHS = 4

@@ -13,7 +13,7 @@ from torch import nn
 
 import plimsoll
 import plimsoll.ray
-from plimsoll.loading.saved import canonical_model, model_key, saved_choice
+from plimsoll.loading.load import canonical_model, model_key, saved_choice
 
 MODEL = nn.Linear(4, 4)
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), lr=0.1)

@@ -13,7 +13,7 @@ import unittest
 from sdk import PACKAGE
 
 import plimsoll
-from plimsoll.batching import batches as module
+from plimsoll import batching
 
 CRASHES = int(os.environ.get("PLIMSOLL_TEST_CRASHES", "8"))
 SAMPLES = 600 * CRASHES
@@ -66,8 +66,8 @@ class InOrder(unittest.TestCase):
         log.setLevel(logging.ERROR)
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.addCleanup(setattr, module, "LOOK_SECONDS", module.LOOK_SECONDS)
-        module.LOOK_SECONDS = 0.0
+        self.addCleanup(setattr, batching, "LOOK_SECONDS", batching.LOOK_SECONDS)
+        batching.LOOK_SECONDS = 0.0
 
     def path(self):
         return os.path.join(self.folder.name, "position")
@@ -145,7 +145,7 @@ class InOrder(unittest.TestCase):
 
     def test_a_write_cut_short_at_any_byte_leaves_a_whole_position(self):
         # Every prefix of every write: what kill -9 can leave, since a processor's stores come in order.
-        from plimsoll.batching import position
+        from plimsoll import batching
 
         def states(write):
             before = bytearray(made._map[:])
@@ -153,15 +153,15 @@ class InOrder(unittest.TestCase):
             after = bytes(made._map[:])
             changed = [i for i in range(len(before)) if before[i] != after[i]]
             # Slots are written one after the other; in which order is seen from what is whole in between.
-            for first in (0, position.SECOND):
+            for first in (0, batching.SECOND):
                 torn = bytearray(before)
                 for place in sorted(
-                    changed, key=lambda i: ((i // position.SECOND * position.SECOND) != first, i)
+                    changed, key=lambda i: ((i // batching.SECOND * batching.SECOND) != first, i)
                 ):
                     torn[place] = after[place]
                     yield first, bytes(torn)
 
-        made = position.PositionFile(self.path())
+        made = batching.PositionFile(self.path())
         made.begin(10, 4, 0)
         moves = [
             (lambda: made.save(20, 4, 0), {10, 20}),
@@ -177,7 +177,7 @@ class InOrder(unittest.TestCase):
                 with open(self.path() + ".torn", "wb") as file:
                     file.write(torn)
                 try:
-                    again = position.PositionFile(self.path() + ".torn")
+                    again = batching.PositionFile(self.path() + ".torn")
                     found = again.saved["next"]
                     again.close()
                 except plimsoll.Failure:

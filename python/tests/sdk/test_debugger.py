@@ -14,8 +14,8 @@ from torch import nn
 from sdk import HANG_SECONDS
 
 import plimsoll
-from plimsoll.leaks.census import take_census
 from plimsoll.leaks.kept import came_at_once, kept
+from plimsoll.leaks.tracker import take_census
 
 MODULE = sys.modules[__name__]
 GIB = 2**30

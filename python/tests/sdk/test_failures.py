@@ -24,7 +24,7 @@ from sdk.injection import (
 )
 
 import plimsoll
-from plimsoll.recovery.steps import retry
+from plimsoll.recovery.steps import training as training_steps
 
 
 class Kept:
@@ -272,11 +272,11 @@ def collects(in_cycles):
     fitting = mock.Mock(gauge=card, sizer=sizer)
     training = mock.Mock()
     training.gradients.held_bytes.return_value = 0
-    made = retry.Retry(training, fitting, mock.Mock(), {})
+    made = training_steps.Retry(training, fitting, mock.Mock(), {})
     made._decision = SimpleNamespace(rung="smaller-microbatch", action="retry", microbatch=8)
     with (
-        mock.patch.object(retry, "clear_workspaces", card.clear_workspaces),
-        mock.patch.object(retry, "give_back_caches") as give_back,
+        mock.patch.object(training_steps, "clear_workspaces", card.clear_workspaces),
+        mock.patch.object(training_steps, "give_back_caches") as give_back,
     ):
         made.prepare(mock.Mock(), 16, mock.Mock())
     return give_back.call_args.kwargs["collect"]

@@ -27,7 +27,7 @@ class HuggingFace(unittest.TestCase):
         logging.getLogger("transformers").setLevel(logging.ERROR)
 
     def test_hugging_face_language_models_are_known(self):
-        from plimsoll.recovery.parts.shares import is_causal
+        from plimsoll.recovery.parts import is_causal
 
         model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
         self.assertTrue(is_causal(model))

@@ -16,7 +16,7 @@ from sdk.injection import batch_of, build, out_of_memory
 from sdk.supervisor import Supervisor
 
 import plimsoll
-from plimsoll.recovery.restore.optimizer_guard import OptimizerGuard
+from plimsoll.recovery.restore import OptimizerGuard
 
 AUTO = os.path.join(PACKAGE, "plimsoll", "_auto")
 

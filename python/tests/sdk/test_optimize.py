@@ -110,7 +110,7 @@ class Checkpointing(unittest.TestCase):
 
 class Measuring(unittest.TestCase):
     def test_what_was_measured_is_freed(self):
-        from plimsoll.optimizing.measure import kept_for_backward
+        from plimsoll.optimizing.change import kept_for_backward
 
         seen = []
 

@@ -23,7 +23,7 @@ from sdk.injection import (
 )
 
 import plimsoll
-from plimsoll.recovery.restore.optimizer_guard import OptimizerGuard
+from plimsoll.recovery.restore import OptimizerGuard
 
 
 def mean_loss(model):
@@ -234,7 +234,7 @@ class Exact(Quiet):
         self.assertEqual(int(model[0].num_batches_tracked), len(step.partition))
 
     def test_batches_of_many_shapes(self):
-        from plimsoll.recovery.parts.split import batch_length, take
+        from plimsoll.recovery.parts import batch_length, take
 
         x, y = torch.arange(8).reshape(4, 2), torch.arange(4)
         cases = [

@@ -13,22 +13,18 @@ import torch
 from sdk import PACKAGE
 
 import plimsoll
-from plimsoll.batching.batches import next_size
+from plimsoll.batching import next_size
 from plimsoll.distributed import ranks
 from plimsoll.distributed.agreement import FAILED, OK, Agreement, Verdict, Word
-from plimsoll.leaks.census import Census, take_census
-from plimsoll.leaks.holders import holder_of
 from plimsoll.leaks.kept import _confidence, came_at_once, kept
+from plimsoll.leaks.tracker import Census, holder_of, take_census
 from plimsoll.memory.gauge import HostGauge
 from plimsoll.memory.load_line import LOAD_LINE
-from plimsoll.recovery.parts.batch_run import BatchRun
-from plimsoll.recovery.parts.split import Splitter
-from plimsoll.recovery.restore import graph
-from plimsoll.recovery.rules.decider import Decider, wait_seconds
-from plimsoll.recovery.rules.fitting import Fitting
-from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
+from plimsoll.recovery import restore
+from plimsoll.recovery.parts import BatchRun, Splitter
+from plimsoll.recovery.rules.decider import Decider, Fitting, wait_seconds
 from plimsoll.recovery.rules.ladder import Failed, decide
-from plimsoll.recovery.rules.sizer import MAX_SIZES, Peaks, Sizer
+from plimsoll.recovery.rules.sizer import MAX_SIZES, Ahead, Peaks, Reading, Sizer, keep_below
 from plimsoll.recovery.rules.sizes import (
     Growth,
     Measured,
@@ -37,7 +33,7 @@ from plimsoll.recovery.rules.sizes import (
     grow_back,
     smaller,
 )
-from plimsoll.recovery.steps.program import loss_of
+from plimsoll.recovery.steps.step import loss_of
 
 with open(
     os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8"
@@ -725,7 +721,7 @@ class PartsOfABatch(unittest.TestCase):
     def test_each_tensor_that_a_frame_holds_is_found_once(self):
         tensor = torch.zeros(1)
         held = [tensor, [tensor], {"a": (tensor, 7)}, "text"]
-        self.assertEqual(len(list(graph._tensors(held, torch.Tensor))), 1)
+        self.assertEqual(len(list(restore._tensors(held, torch.Tensor))), 1)
 
     def test_the_loss_is_found_in_what_a_function_returned(self):
         loss = torch.tensor(1.0)
@@ -754,9 +750,7 @@ class PartsOfABatch(unittest.TestCase):
                     get_world_size=lambda world=world: world,
                 ),
                 mock.patch("torch.nn.parallel.DistributedDataParallel", Wrapped),
-                mock.patch(
-                    "plimsoll.distributed.data_parallel.DataParallelRanks", lambda model: "several"
-                ),
+                mock.patch("plimsoll.distributed.ranks.DataParallelRanks", lambda model: "several"),
             ):
                 found = ranks.of(model)
             self.assertEqual(found == "several", several)

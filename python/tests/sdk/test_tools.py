@@ -16,11 +16,9 @@ from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import plimsoll
-from plimsoll.leaks.census import count_tensors, take_census
 from plimsoll.leaks.collection import PressureCollector
-from plimsoll.loading.load import place_with_offload
-from plimsoll.loading.quantized import pack, quantize, unpack
-from plimsoll.loading.saved import model_key
+from plimsoll.leaks.tracker import count_tensors, take_census
+from plimsoll.loading.load import model_key, pack, place_with_offload, quantize, unpack
 
 
 def tower():
@@ -96,7 +94,7 @@ class Load(unittest.TestCase):
         self.assertIsNot(plimsoll.load(tower, "cpu"), first)
 
     def test_a_saved_choice_is_read_and_not_trusted(self):
-        from plimsoll.loading.saved import saved_choice
+        from plimsoll.loading.load import saved_choice
 
         with tempfile.TemporaryDirectory() as home:
             os.makedirs(os.path.join(home, "quantization"))

@@ -19,7 +19,7 @@ from sdk.test_debugger import FakeGauge
 
 import plimsoll
 from plimsoll.debugging.alerts import THRESHOLDS
-from plimsoll.leaks.census import Census
+from plimsoll.leaks.tracker import Census
 from plimsoll.settings.read import OF_THE_COMMAND, leaves, read_settings
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "configuration.md")

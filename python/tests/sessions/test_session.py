@@ -16,8 +16,13 @@ from sdk.test_debugger import FakeGauge
 
 import plimsoll
 from plimsoll.failure import Failure
-from plimsoll.sessions.batch_choice import Line, choose_batch, line_tried, measure_samples
-from plimsoll.sessions.recommend import recommend
+from plimsoll.sessions.batch_choice import (
+    Line,
+    choose_batch,
+    line_tried,
+    measure_samples,
+    recommend,
+)
 from plimsoll.sessions.session import MeteredStep
 
 CONFIG = {

@@ -9,7 +9,7 @@ import os
 import subprocess
 import unittest
 
-from plimsoll.tracing.sharding import zero
+from plimsoll_trace.sharding import zero
 from sharding import PACKAGE
 
 ROOT = os.path.dirname(PACKAGE)

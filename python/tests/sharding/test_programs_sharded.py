@@ -12,8 +12,8 @@ from unittest import mock
 import warm
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.programs.distributed import other_libraries, uncounted
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.programs.distributed import uncounted
+from plimsoll_trace.standins.patches import Patches
 from sharding import PACKAGE
 
 WIDTH, RANKS = 256, 4
@@ -111,7 +111,7 @@ class ShardedPrograms(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
             done = warm.run(
                 [*command, "--program", "-m", *launcher, "train.py"],
                 cwd=folder,
@@ -200,7 +200,7 @@ class OtherLibraries(unittest.TestCase):
         patches = Patches()
         self.addCleanup(patches.undo)
         with mock.patch.dict(sys.modules, {"deepspeed": deepspeed, state.__name__: state}):
-            other_libraries.install(patches)
+            uncounted.install_other_libraries(patches)
             for act, way in (
                 (lambda: deepspeed.initialize(config={"zero_optimization": {"stage": 2}}), "zero2"),
                 (lambda: deepspeed.initialize(config_params={"bf16": {"enabled": True}}), "ddp"),
@@ -220,7 +220,7 @@ class Uncounted(unittest.TestCase):
     def refused(self, act):
         patches = Patches()
         self.addCleanup(patches.undo)
-        uncounted.install(patches)
+        uncounted.install_uncounted(patches)
         with self.assertRaises(Failure) as raised:
             act()
         return raised.exception.code

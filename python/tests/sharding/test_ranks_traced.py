@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import sharding  # noqa: F401 - puts the package on the path
 from plimsoll.failure import Failure
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.record import record
-from plimsoll.tracing.sharding import shard
+from plimsoll_trace.options import parse
+from plimsoll_trace.record import record
+from plimsoll_trace.sharding import shard
 
 LAYERS, WIDTH, VOCABULARY = 3, 64, 128
 CONFIG = {

@@ -18,17 +18,17 @@ from tracing import PACKAGE, watching
 from tracing.test_models import CONFIG, settings
 
 from plimsoll.failure import Failure
-from plimsoll.trace import main
-from plimsoll.tracing import adapters
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.module_names import ModuleNames
-from plimsoll.tracing.observer import Observer
-from plimsoll.tracing.sources import hugging_face
-from plimsoll.tracing.sources.batches import batch_for
-from plimsoll.tracing.standins.cuda_names import on_meta
-from plimsoll.tracing.standins.environment import cuda_like
-from plimsoll.tracing.workload import Workload
+from plimsoll_trace import record
+from plimsoll_trace.__main__ import main
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.module_names import ModuleNames
+from plimsoll_trace.observer import Observer
+from plimsoll_trace.sources import hugging_face
+from plimsoll_trace.sources.batches import batch_for
+from plimsoll_trace.standins.cuda_names import on_meta
+from plimsoll_trace.standins.environment import cuda_like
+from plimsoll_trace.workload import Workload
 
 SCRIPT = """
 import torch
@@ -130,7 +130,7 @@ class Command(Scripts):
     def test_without_torch_it_says_so(self):
         code = (
             "import sys; sys.modules['torch'] = None\n"
-            "from plimsoll.trace import main; sys.exit(main(sys.argv[1:]))"
+            "from plimsoll_trace.__main__ import main; sys.exit(main(sys.argv[1:]))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code, "--torchvision", "resnet18"],
@@ -249,7 +249,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        adapters.add(workload, rank)
+        record.add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -280,7 +280,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            adapters.add(
+            record.add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 

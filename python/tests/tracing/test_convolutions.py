@@ -12,17 +12,17 @@ import torch
 from tracing import PACKAGE
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.gpu import H200, cudnn_properties, gpu_of
-from plimsoll.tracing.kernels import choices, cudnn, fourier, split_k
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.cudnn import usual_before_hopper
-from plimsoll.tracing.kernels.cudnn_library import Choice
-from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.programs.passes.written import steps_of, write_steps
-from plimsoll.tracing.record import settings_of
-from plimsoll.tracing.standins.cuda_names import on_meta
+from plimsoll_trace.gpu import H200, cudnn_properties, gpu_of
+from plimsoll_trace.kernels import cudnn, fourier, split_k, unranked
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.kernels.cudnn import usual_before_hopper
+from plimsoll_trace.kernels.cudnn_library import Choice
+from plimsoll_trace.kernels.split_k import split_scratch, workspace_on_device
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.passes.written import steps_of, write_steps
+from plimsoll_trace.record import settings_of
+from plimsoll_trace.standins.cuda_names import on_meta
 
 
 def problem(
@@ -60,7 +60,7 @@ class Usual(unittest.TestCase):
 
     def test_larger_images_than_were_measured_and_clips_are_not_fitted(self):
         def rule(layer):
-            found = choices.rule_for("left out", layer, "grad_weight", None)
+            found = unranked.rule_for("left out", layer, "grad_weight", None)
             return found and found.name
 
         for side, name in ((224, None), (225, "weights over large images in float32")):
@@ -87,7 +87,7 @@ class LeftOut(unittest.TestCase):
 
     def taken(self, shape, which):
         """The workspace of the kernel that was left out, where it is the likelier one."""
-        found = choices.left_out(shape, which, cudnn.library().choose(shape, which))
+        found = unranked.left_out(shape, which, cudnn.library().choose(shape, which))
         return found[0] if found is not None and found[1] > 0.5 else None
 
     def test_a_products_gradient_is_summed_over_images(self):
@@ -186,7 +186,7 @@ class LeftOut(unittest.TestCase):
                 if engine is None:
                     continue
                 winograd = 7 if which == "grad_input" else 17
-                left_out = products[which] if choices.is_product(layer) else winograd
+                left_out = products[which] if unranked.is_product(layer) else winograd
                 likely = self.taken(layer, which) is not None
                 asked += 1
                 right += likely == (engine == left_out)
@@ -348,7 +348,7 @@ class LeftOut(unittest.TestCase):
         x = torch.empty(13, 40, 16, 56, 56, dtype=torch.bfloat16, device="meta")
         weight = torch.empty(40, 40, 1, 1, 1, dtype=torch.bfloat16, device="meta")
         clips = Problem(x, weight, x, [1] * 3, [0] * 3, [1] * 3, False, 1)
-        size, chance = choices.left_out(clips, "grad_weight", None)
+        size, chance = unranked.left_out(clips, "grad_weight", None)
         self.assertEqual(size, 13 * 40 * 40 * 4)
         self.assertTrue(0 < chance < 0.5)
 

@@ -10,8 +10,8 @@ from contextlib import redirect_stderr
 import tracing  # noqa: F401 - puts the package on the path
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.programs.launchers import launch_of
-from plimsoll.tracing.programs.places import Places
+from plimsoll_trace.programs.launchers import launch_of
+from plimsoll_trace.programs.places import Places
 
 TORCH, ACCELERATE = "torch.distributed.run", "accelerate.commands.launch"
 CONFIG = """

@@ -12,14 +12,14 @@ import transformers
 from tracing import watching
 
 from plimsoll.failure import Failure
-from plimsoll.tracing import quantized
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.quantized import eight_bits, four_bits
-from plimsoll.tracing.record import record
-from plimsoll.tracing.sources import hugging_face
-from plimsoll.tracing.sources.batches import batch_for, target_notes
-from plimsoll.tracing.sources.vision import full_name
-from plimsoll.tracing.workload import Settings
+from plimsoll_trace import quantized
+from plimsoll_trace.options import parse
+from plimsoll_trace.quantized import eight_bits, four_bits
+from plimsoll_trace.record import record
+from plimsoll_trace.sources import hugging_face
+from plimsoll_trace.sources.batches import batch_for, target_notes
+from plimsoll_trace.sources.vision import full_name
+from plimsoll_trace.workload import Settings
 
 SMALL = {
     "hidden_size": 32,

@@ -7,10 +7,10 @@ import torch
 from tracing.test_command import Scripts, run
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.kernels.reductions import Shape, buffer_sizes
-from plimsoll.tracing.options import OPTIMIZERS
-from plimsoll.tracing.sources.hugging_face import dtype_keyword
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.kernels.reductions import Shape, buffer_sizes
+from plimsoll_trace.options import OPTIMIZERS
+from plimsoll_trace.sources.hugging_face import dtype_keyword
 
 # Larger than what bitsandbytes leaves in 32 bits.
 WIDTH = 128

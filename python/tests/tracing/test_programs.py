@@ -58,7 +58,7 @@ class Programs(unittest.TestCase):
             file.write(text)
         self.files = sorted(os.listdir(self.folder))
         output = os.path.join(self.folder, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", *(arguments or (name,))],
             cwd=self.folder,
@@ -168,7 +168,7 @@ class Programs(unittest.TestCase):
             for name in ("missing.py", "there.py"):
                 # Without the folders of packages, torch among them.
                 done = subprocess.run(
-                    [sys.executable, "-S", "-m", "plimsoll.trace", "--program", name],
+                    [sys.executable, "-S", "-m", "plimsoll_trace", "--program", name],
                     env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
                     cwd=folder,
                     capture_output=True,

@@ -12,12 +12,12 @@ import torchvision
 
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.kernels import flex_attention
-from plimsoll.tracing.kernels.reductions import _halved
-from plimsoll.tracing.kernels.sorting import _few_rows, sort_scratch
-from plimsoll.tracing.results import meta_results
-from plimsoll.tracing.results.meta_results import MetaResults
+from plimsoll_trace import meta_results
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.kernels import flex_attention
+from plimsoll_trace.kernels.reductions import _halved
+from plimsoll_trace.kernels.sorting import _few_rows, sort_scratch
+from plimsoll_trace.meta_results import MetaResults
 
 
 def empty(*shape, dtype=torch.float32, grad=False, **options):

@@ -9,8 +9,8 @@ import unittest
 from tracing import PACKAGE
 from tracing.watching import asked_sizes
 
-from plimsoll.tracing.options import parse
-from plimsoll.tracing.record import record
+from plimsoll_trace.options import parse
+from plimsoll_trace.record import record
 
 BENCH = os.path.join(os.path.dirname(PACKAGE), "bench")
 sys.path.insert(0, os.path.join(BENCH, "gpu"))

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.kernels.recurrent import Layer
+from plimsoll_trace.kernels.recurrent import Layer
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -6,11 +6,11 @@ import torch
 
 from tracing import watching
 
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices.chosen import NOTE
-from plimsoll.tracing.programs.parameters import on_meta
-from plimsoll.tracing.programs.places import Places
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace import small_values
+from plimsoll_trace.assumed.chosen import NOTE
+from plimsoll_trace.programs.parameters import on_meta
+from plimsoll_trace.programs.places import Places
 
 
 class Values(unittest.TestCase):

@@ -18,7 +18,7 @@ from tracing import PACKAGE
 from tracing.test_command import SCRIPT, Scripts, run
 from tracing.watching import watched
 
-from plimsoll.tracing.imports.substitute import Substitute
+from plimsoll_trace.imports.fewer import Substitute
 
 HANGS = "import time\n\ndef workload():\n    time.sleep(1000)\n"
 FILES = (
@@ -36,7 +36,7 @@ class Warm(Scripts):
     def setUp(self):
         super().setUp()
         environment = {**os.environ, "PYTHONPATH": PACKAGE, "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--warm"]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--warm"]
         pipe = subprocess.PIPE
         self.tracer = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
         self.addCleanup(self.end)
@@ -125,7 +125,7 @@ CONFIG = {
 }
 TRACE = """
 import json, os, sys
-from plimsoll.trace import main
+from plimsoll_trace.__main__ import main
 status = main(sys.argv[1:], alone=True)
 slow = ("sympy.core", "accelerate", "torch.distributed.tensor", "torch._dynamo.convert_frame")
 print(json.dumps([name for name in slow if name in sys.modules]), file=sys.stderr)
@@ -133,12 +133,12 @@ sys.exit(status)
 """
 FAILS_ONCE = """
 import os, sys
-from plimsoll.tracing.imports import transformers_parts
+from plimsoll_trace.imports import fewer
 def fail():
     if "PLIMSOLL_ALL_IMPORTS" not in os.environ:
         raise RuntimeError("only with fewer imports")
-transformers_parts.import_models = fail
-from plimsoll.trace import main
+fewer.import_models = fail
+from plimsoll_trace.__main__ import main
 sys.exit(main(sys.argv[1:], alone=True))
 """
 

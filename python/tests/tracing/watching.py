@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.module_names import ModuleNames
-from plimsoll.tracing.observer import Observer
-from plimsoll.tracing.standins.environment import cuda_like
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace.gpu import H200
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.module_names import ModuleNames
+from plimsoll_trace.observer import Observer
+from plimsoll_trace.standins.environment import cuda_like
 
 # All is asked for on the first one.
 _STREAM = 0

@@ -19,7 +19,7 @@ from trainers.unchanged import AUTO, run_unchanged
 
 from plimsoll.bridge import phase, phases_seen
 from plimsoll.optimizing import in_loops
-from plimsoll.recovery.restore import optimizer_guard
+from plimsoll.recovery import restore
 from plimsoll.trainers import loops
 
 
@@ -68,7 +68,7 @@ class FirstStep(unittest.TestCase):
         theirs, optimizer = self.one_step([])
         for one, other in zip(mine, theirs):
             self.assertTrue(torch.equal(one, other))
-        self.assertTrue(optimizer_guard.is_guarded(optimizer))
+        self.assertTrue(restore.is_guarded(optimizer))
 
     def test_states_that_do_not_fit_leave_no_trace(self):
         model, _ = build(3, 0.0)
@@ -97,8 +97,8 @@ class FirstStep(unittest.TestCase):
 
     def test_a_host_that_is_too_full_gets_no_copy(self):
         _, optimizer = build(3, 0.0)
-        guard = optimizer_guard.OptimizerGuard(optimizer, "always")
-        with mock.patch.object(optimizer_guard.HostGauge, "capacity_bytes", lambda _: 0):
+        guard = restore.OptimizerGuard(optimizer, "always")
+        with mock.patch.object(restore.HostGauge, "capacity_bytes", lambda _: 0):
             guard.before_step()
         self.assertIsNone(guard._copies)
 

@@ -3,8 +3,7 @@ import { Failure } from '../../failure.js';
 import type { JobView } from '../../jobs/daemon/types.js';
 import { hasEnded } from '../../jobs/types.js';
 import { placeOf } from './find-server.js';
-import { readJob, readLog } from './job-client.js';
-import { type ServerClient, unreachableCode } from './server-client.js';
+import { readJob, readLog, type ServerClient, unreachableCode } from './server-client.js';
 
 /** People see what is printed as it comes; twice in a second costs a server nothing. */
 const lookMs = 500;

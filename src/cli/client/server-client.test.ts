@@ -13,8 +13,7 @@ import {
 } from '../../server/service/server-file.js';
 import { sendJob } from '../commands/submit.js';
 import { findServer, isOnThisMachine } from './find-server.js';
-import { cancelJob, listJobs, readJob, readLog } from './job-client.js';
-import { openServerClient } from './server-client.js';
+import { cancelJob, listJobs, openServerClient, readJob, readLog } from './server-client.js';
 import { type Asked, answerJson, serverForTests } from './server-for-tests.js';
 
 /** A server that knows a token, and answers everything else as a test wants it. */

@@ -2,19 +2,16 @@ import { Failure } from '../../failure.js';
 import type { JobView } from '../../jobs/daemon/types.js';
 import { jobName } from '../../report/text/job-text.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
-import { cancelJob } from '../client/job-client.js';
-import { type ServerClient, withServer } from '../client/server-client.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { cancelClusterJobs } from '../engines/cluster-commands.js';
+import { cancelJob, type ServerClient, withServer } from '../client/server-client.js';
+import { cancelClusterJobs } from '../engines/cluster-engine.js';
 import {
   addEngineOption,
   checkedForCluster,
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { printJson } from '../io.js';
-import { badArgument } from '../options/arguments.js';
-import { idArgument } from '../options/job-arguments.js';
+import { type CommandContext, type CommandModule, printJson } from '../io.js';
+import { badArgument, idArgument } from '../options/arguments.js';
 import { reportError } from '../report-error.js';
 
 export const cancelCommand: CommandModule = {

@@ -1,7 +1,6 @@
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
 import { notOurs, type ServerClient, withServer } from '../client/server-client.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { printJson } from '../io.js';
+import { type CommandContext, type CommandModule, printJson } from '../io.js';
 
 export const dashboardCommand: CommandModule = {
   define(command, context) {

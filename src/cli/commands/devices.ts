@@ -2,8 +2,7 @@ import { openDevices } from '../../config/open-devices.js';
 import { selectDevices } from '../../device/select-devices.js';
 import { type Device, DeviceLost } from '../../device/types.js';
 import { type DeviceRow, devicesTable } from '../../report/text/lines.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { addDeviceOptions, type DeviceArguments, settingsOf } from '../options/watch-options.js';
 
 export const devicesCommand: CommandModule = {

@@ -1,17 +1,15 @@
 import { openDevices } from '../../config/open-devices.js';
 import { defaultSettings, type Settings } from '../../config/settings.js';
-import { type Check, type CheckState, isHealthy } from '../../doctor/checks.js';
-import { examine } from '../../doctor/examine.js';
 import { Failure } from '../../failure.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from '../../report/text/spans.js';
 import { wrapText } from '../../report/text/text-width.js';
 import { count } from '../../report/words.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type Check, type CheckState, examine, isHealthy } from '../advice/doctor.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { settingsOf } from '../options/watch-options.js';
-import { withStop } from '../running/run-watch.js';
 import { showBusy } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { withStop } from '../watching.js';
 
 interface DoctorArguments {
   readonly python?: string;

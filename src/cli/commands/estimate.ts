@@ -31,17 +31,19 @@ import {
   servingModes,
 } from '../../plan/answers/serving/serving-request.js';
 import { isModelName } from '../../plan/answers/source-of.js';
-import { renderEstimateHtml } from '../../report/estimate-html.js';
-import { renderOverRanksHtml } from '../../report/ranks/over-ranks-html.js';
-import { type OverRanks, overRanksText } from '../../report/ranks/over-ranks-text.js';
-import { estimateText } from '../../report/text/estimate-text.js';
-import { serveText } from '../../report/text/serve-room-text.js';
+import { renderEstimateHtml, renderOverRanksHtml } from '../../report/estimate-html.js';
+import { serveText } from '../../report/estimate-words.js';
+import { estimateText, type OverRanks, overRanksText } from '../../report/text/estimate-text.js';
 import { shellWords } from '../../units/words.js';
 import { keptNote, keptOrMade } from '../answers/kept-answer.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
 import { badArgument, countArgument, oneOfArgument } from '../options/arguments.js';
-import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
   addModelArgument,
@@ -51,6 +53,7 @@ import {
   type GpuCounts,
   refuseForProgram,
   type WorkloadArguments,
+  workloadMachine,
   workloadRequest,
 } from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';

@@ -4,18 +4,29 @@ import { countsWords, jobsTable, jobText } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
 import { sleepFor } from '../client/follow-log.js';
-import { type JobPage, listJobs, readJob } from '../client/job-client.js';
-import { type ServerClient, unreachableCode, withServer } from '../client/server-client.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { listClusterJobs } from '../engines/cluster-commands.js';
+import {
+  type JobPage,
+  listJobs,
+  readJob,
+  type ServerClient,
+  unreachableCode,
+  withServer,
+} from '../client/server-client.js';
+import { listClusterJobs } from '../engines/cluster-engine.js';
 import {
   addEngineOption,
   checkedForCluster,
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
-import { idArgument, statesArgument } from '../options/job-arguments.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
+import { idArgument, statesArgument } from '../options/arguments.js';
 import { openScreen, openTerminal } from '../screen/terminal.js';
 import type { Stop } from '../stop.js';
 

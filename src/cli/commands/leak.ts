@@ -16,13 +16,12 @@ import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Cause, DeviceState, Leak } from '../../watch/types.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { mebibytesArgument, pidArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
-import { runWatch, withStop } from '../running/run-watch.js';
 import { type Progress, watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { runWatch, withStop } from '../watching.js';
 
 interface LeakArguments extends WatchArguments {
   readonly check?: boolean;

@@ -1,19 +1,17 @@
 import { StringDecoder } from 'node:string_decoder';
 import { jobEndWords } from '../../report/text/job-text.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
-import { readJob, readLog } from '../client/job-client.js';
-import { type ServerClient, withServer } from '../client/server-client.js';
+import { readJob, readLog, type ServerClient, withServer } from '../client/server-client.js';
 import { jobExitCode, watchJob, writing } from '../client/watch-job.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { showClusterLog } from '../engines/cluster-commands.js';
+import { showClusterLog } from '../engines/cluster-engine.js';
 import {
   addEngineOption,
   checkedForCluster,
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { printJson } from '../io.js';
-import { idArgument, tailArgument } from '../options/job-arguments.js';
+import { type CommandContext, type CommandModule, printJson } from '../io.js';
+import { idArgument, tailArgument } from '../options/arguments.js';
 
 interface LogsArguments extends ServerArguments, EngineArguments {
   readonly follow?: boolean;

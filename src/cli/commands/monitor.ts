@@ -1,19 +1,17 @@
 import { hostname } from 'node:os';
 import type { Settings } from '../../config/settings.js';
-import { type ThemeName, themeNames } from '../../report/text/charts/themes.js';
 import { leakWords, sampleLine } from '../../report/text/lines.js';
+import { type ThemeName, themeNames } from '../../report/text/spans.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, type CommandContext, type CommandModule, printJson } from '../io.js';
 import { monitorOnScreen } from '../monitor/monitor-screen.js';
 import { oneOfArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
-import { runWatch, withStop } from '../running/run-watch.js';
-
 import { type Stop, stopOnSignals } from '../stop.js';
+import { runWatch, withStop } from '../watching.js';
 
 interface MonitorArguments extends WatchArguments {
   readonly all?: boolean;

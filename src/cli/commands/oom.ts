@@ -19,13 +19,12 @@ import {
   type Risk,
   risks,
 } from '../../watch/types.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { percentArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
-import { runWatch, withStop } from '../running/run-watch.js';
 import { watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { runWatch, withStop } from '../watching.js';
 
 interface OomArguments extends WatchArguments {
   readonly threshold: number;

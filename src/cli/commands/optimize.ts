@@ -2,8 +2,6 @@ import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
-import type { Check } from '../../doctor/checks.js';
-import { examine } from '../../doctor/examine.js';
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
@@ -13,33 +11,7 @@ import { changeFiles } from '../../files/change-files.js';
 import { versioned } from '../../files/document-version.js';
 import { homeFolder, makeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/catalogue.js';
-import { type Advice, inOrder } from '../../optimize/advice.js';
-import {
-  changed,
-  configurationChange,
-  environmentChange,
-  type PlannedChange,
-} from '../../optimize/apply.js';
-import {
-  type Optimization,
-  type OptimizeMode,
-  optimizeDocument,
-  optimizeModes,
-} from '../../optimize/document.js';
-import { type LoadingSettings, loadingSettings } from '../../optimize/loading-settings.js';
-import { type MachineLook, machineLook } from '../../optimize/machine-advice.js';
-import { nodeAdvice } from '../../optimize/node-advice.js';
-import { nodeCommand } from '../../optimize/node-programs.js';
-import {
-  loadingAdvice,
-  modelPaste,
-  partsAdvice,
-  programPaste,
-  savingsAdvice,
-  type TrainingAnswer,
-  type TrainingSettings,
-} from '../../optimize/training-answer.js';
+import { publishedName } from '../../model/names/find-model.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import { makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
@@ -50,30 +22,62 @@ import type { Plan } from '../../plan/fit/types.js';
 import { programSettings } from '../../plan/programs/plan-program.js';
 import { quantizationFile } from '../../plan/quantization/quantization-file.js';
 import { settingOptions } from '../../report/estimate-words.js';
-import { renderOptimizeHtml } from '../../report/optimize/html.js';
-import { optimizeText } from '../../report/optimize/text.js';
 import { placeholdersOf } from '../../run/placeholders.js';
 import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import { shellWords } from '../../units/words.js';
+import { type Advice, inOrder } from '../advice/advice.js';
+import {
+  changed,
+  configurationChange,
+  environmentChange,
+  type PlannedChange,
+} from '../advice/apply.js';
+import { type Check, examine } from '../advice/doctor.js';
+import { type MachineLook, machineLook } from '../advice/machine-advice.js';
+import { nodeAdvice, nodeCommand } from '../advice/node-advice.js';
+import {
+  type Optimization,
+  type OptimizeMode,
+  optimizeDocument,
+  optimizeModes,
+  optimizeText,
+  renderOptimizeHtml,
+} from '../advice/optimize-report.js';
+import {
+  type LoadingSettings,
+  loadingAdvice,
+  loadingSettings,
+  modelPaste,
+  partsAdvice,
+  programPaste,
+  savingsAdvice,
+  type TrainingAnswer,
+  type TrainingSettings,
+} from '../advice/training-answer.js';
 import { type ProgramPlanMachine, tracedProgramPlan } from '../answers/program-plan.js';
-import { undoChange } from '../answers/undo-change.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
 import { devicesArgument, durationArgument, sizeArgument } from '../options/arguments.js';
+import { undoChange } from '../options/environment-mode.js';
 import { settingsOf } from '../options/watch-options.js';
-import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
   addModelArgument,
   addWorkloadOptions,
   refuseForProgram,
   type WorkloadArguments,
+  workloadMachine,
   workloadRequest,
 } from '../options/workload-options.js';
-import { withStop } from '../running/run-watch.js';
 import { openLiveProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { withStop } from '../watching.js';
 
 /** Long enough to see what grows fast and which card does nothing; the whole answer takes 3 s at most. */
 const quickSeconds = 1;

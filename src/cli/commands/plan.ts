@@ -6,7 +6,7 @@ import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { publishedName } from '../../model/names/catalogue.js';
+import { publishedName } from '../../model/names/find-model.js';
 import {
   makeSharedPlan,
   planDocument,
@@ -32,21 +32,26 @@ import {
   recogniseFramework,
 } from '../../plan/snippets/recognise.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
-import { shardingText } from '../../report/ranks/sharding-text.js';
+import { shardingText } from '../../report/plan-words.js';
 import { type PlanSnippet, planText, programPlanText } from '../../report/text/plan-text.js';
 import { placeholdersOf } from '../../run/placeholders.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import { tracedProgramPlan } from '../answers/program-plan.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
-import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
   addModelArgument,
   addWorkloadOptions,
   refuseForProgram,
   type WorkloadArguments,
+  workloadMachine,
   workloadRequest,
 } from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';

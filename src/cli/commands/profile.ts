@@ -2,8 +2,8 @@ import { parse, resolve } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
 import { renderProfileHtml } from '../../report/profile-html.js';
-import type { DeviceReport, ProfileReport } from '../../report/report-shape.js';
-import { sparkRows } from '../../report/text/charts/sparkline.js';
+import type { DeviceReport, ProfileReport } from '../../report/profile-report.js';
+import { sparkRows } from '../../report/text/charts.js';
 import { profileSummary } from '../../report/text/lines.js';
 import { paintLine, span, type TextStyle } from '../../report/text/spans.js';
 import { cleanText } from '../../report/text/text-width.js';
@@ -12,13 +12,18 @@ import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState, Sample } from '../../watch/types.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
 import { badArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
-import { runWatch, withStop } from '../running/run-watch.js';
 import { watchProgress } from '../screen/progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { runWatch, withStop } from '../watching.js';
 
 interface ProfileArguments extends WatchArguments {
   readonly output?: string;

@@ -13,8 +13,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { createForecaster, type Forecaster } from '../../watch/diagnosis/forecast.js';
 import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
 import type { MemoryPoint } from '../../watch/types.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
 import { type Announce, showBusy } from '../screen/progress.js';
 
 interface ReplayArguments {

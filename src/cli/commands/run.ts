@@ -19,9 +19,9 @@ import type {
 } from '../../plan/environment/job-environment.js';
 import { memoryTooSmall } from '../../plan/environment/rules.js';
 import { surelyTooLarge } from '../../plan/fit/fit.js';
+import { explainSnapshot } from '../../report/findings.js';
 import { renderRunHtml } from '../../report/run-html.js';
-import { explainSnapshot } from '../../report/snapshot-findings.js';
-import { runEnding, runSummary } from '../../report/text/run/run-ending.js';
+import { runEnding, runSummary } from '../../report/text/run-ending.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
 import { configuredBatches } from '../../run/adapt/adapted-config.js';
 import { otherFlags } from '../../run/adapt/other-flags.js';
@@ -47,8 +47,7 @@ import { isFinished, sweepRuns, unfinishedRuns } from '../../run/sweep.js';
 import type { RunReport, RunSettings } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
-import type { CommandModule } from '../command-module.js';
-import { type CliIo, errorStyle, printJson, textStyle } from '../io.js';
+import { type CliIo, type CommandModule, errorStyle, printJson, textStyle } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
 import {
   changesArgument,
@@ -56,7 +55,7 @@ import {
   environmentModeArgument,
 } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
-import { workloadMachine } from '../options/workload-machine.js';
+import { workloadMachine } from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 

@@ -15,6 +15,7 @@ import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
+
 import { checkPlatform } from '../../run/program.js';
 import {
   makeHome,
@@ -33,8 +34,13 @@ import { reviewEstimates } from '../../server/webhook/review-estimates.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
+import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
 import {
   hostsArgument,
   intervalArgument,
@@ -45,14 +51,14 @@ import {
 } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
+import { serveToken } from '../options/serve-token.js';
 import {
   addPrometheusOptions,
   type PrometheusArguments,
   prometheusOf,
-} from '../options/prometheus-options.js';
-import { serveToken } from '../options/serve-token.js';
-import { settingsOf } from '../options/watch-options.js';
-import { gpusHere, workloadMachine } from '../options/workload-machine.js';
+  settingsOf,
+} from '../options/watch-options.js';
+import { gpusHere, workloadMachine } from '../options/workload-options.js';
 import { stopOnSignals, whenAborted } from '../stop.js';
 
 interface ServeArguments extends PrometheusArguments, WebhookArguments {

@@ -25,7 +25,6 @@ import {
   type EnvironmentChange,
 } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
-import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-text.js';
 import { systemClock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -37,39 +36,49 @@ import {
   type ServerArguments,
 } from '../client/find-server.js';
 import { sleepFor } from '../client/follow-log.js';
-import { submitJob } from '../client/job-client.js';
 import {
   mayHaveArrived,
   type ServerClient,
+  submitJob,
   unreachableCode,
   withServer,
 } from '../client/server-client.js';
 import { jobExitCode, watchJob } from '../client/watch-job.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
+import { clusterJobText, followClusterJob, openCluster } from '../engines/cluster-engine.js';
 import {
   addEngineOption,
   checkedForCluster,
   clusterOf,
   type EngineArguments,
 } from '../engines/engine-option.js';
-import { followClusterJob, openCluster } from '../engines/open-cluster-engine.js';
-import { type CliIo, printJson, textStyle } from '../io.js';
-import { countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
-import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import {
+  type CliIo,
+  type CommandContext,
+  type CommandModule,
+  printJson,
+  textStyle,
+} from '../io.js';
+import {
+  countArgument,
   gpusArgument,
+  oneOfArgument,
   priorityArgument,
+  sizeArgument,
   traceArgument,
   waitArgument,
-} from '../options/job-arguments.js';
+} from '../options/arguments.js';
+import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import {
   environmentArgument,
   jobEnvironment,
   type SubmitArguments,
   submitRequest,
 } from '../options/submit-request.js';
-import { workloadMachine } from '../options/workload-machine.js';
-import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
+import {
+  addTypeOptions,
+  addWorkloadOptions,
+  workloadMachine,
+} from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 

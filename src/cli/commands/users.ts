@@ -13,8 +13,7 @@ import {
 import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
 import { readServerNote } from '../../server/service/server-file.js';
 import { formatBytes } from '../../units/bytes.js';
-import type { CommandContext, CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, type CommandContext, type CommandModule, printJson } from '../io.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
 
 interface JsonArguments {

@@ -1,24 +1,6 @@
 import { uptime } from 'node:os';
 import { machineRoots } from '../../device/kernel-files.js';
-import {
-  buildRows,
-  type ProcessRow,
-  parentRows,
-  scopeOf,
-  scopesOf,
-} from '../../report/monitor/build-rows.js';
-import { orderRows } from '../../report/monitor/order-rows.js';
-import { type MonitorEffect, type MonitorInput, press } from '../../report/monitor/press.js';
-import {
-  type MonitorSignal,
-  type MonitorView,
-  newView,
-  noHits,
-  type ScreenHits,
-  type SignalTarget,
-} from '../../report/monitor/view.js';
-import type { ThemeName } from '../../report/text/charts/themes.js';
-import { renderScreen } from '../../report/text/screen/screen.js';
+import type { ThemeName } from '../../report/text/spans.js';
 import { readProcess } from '../../run/processes/process-table.js';
 import { openUserNames } from '../../run/processes/user-names.js';
 import { systemClock } from '../../time/clock.js';
@@ -27,8 +9,20 @@ import type { DeviceState } from '../../watch/types.js';
 import { textStyle } from '../io.js';
 import { openScreen, openTerminal, type Screen, type ScreenTerminal } from '../screen/terminal.js';
 import type { Stop } from '../stop.js';
-import { openWatching, type Watching, type WatchingOptions } from '../watching/watching.js';
+import { openWatching, type Watching, type WatchingOptions } from '../watching.js';
+import { buildRows, type ProcessRow, parentRows, scopeOf, scopesOf } from './build-rows.js';
+import { type MonitorEffect, type MonitorInput, press } from './press.js';
 import { ProcessWatch } from './process-watch.js';
+import { renderScreen } from './screen.js';
+import { orderRows } from './sort-rows.js';
+import {
+  type MonitorSignal,
+  type MonitorView,
+  newView,
+  noHits,
+  type ScreenHits,
+  type SignalTarget,
+} from './view.js';
 
 export interface MonitorScreenOptions extends WatchingOptions {
   readonly stop: Stop;

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import { rowKey } from '../../report/monitor/build-rows.js';
+import { rowKey } from './build-rows.js';
 import { ProcessWatch } from './process-watch.js';
 
 const stat = (started: number) => `5 (x) S 1 ${'0 '.repeat(17)}${started} 0\n`;

@@ -1,8 +1,8 @@
-import { type ProcessDetails, rowKey } from '../../report/monitor/build-rows.js';
 import { factsOf } from '../../run/processes/process-facts.js';
 import { readProcess, ticksPerSecond } from '../../run/processes/process-table.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';
+import { type ProcessDetails, rowKey } from './build-rows.js';
 
 /** Four minutes at one reading a second, in as many numbers as the widest drawing has cells. */
 const keptValues = 240;

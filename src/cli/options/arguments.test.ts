@@ -4,20 +4,18 @@ import {
   countArgument,
   devicesArgument,
   durationArgument,
+  gpusArgument,
+  idArgument,
   intervalArgument,
   mebibytesArgument,
   percentArgument,
   pidArgument,
-} from './arguments.js';
-import {
-  gpusArgument,
-  idArgument,
   priorityArgument,
   statesArgument,
   tailArgument,
   traceArgument,
   waitArgument,
-} from './job-arguments.js';
+} from './arguments.js';
 
 describe('arguments', () => {
   it.each([

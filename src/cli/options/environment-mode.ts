@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { undoLastChange } from '../../files/change-files.js';
 import {
   changeWords,
   debugFindings,
@@ -8,7 +9,7 @@ import {
   productionEnvironment,
   readChanges,
 } from '../../plan/environment/job-environment.js';
-import type { CliIo } from '../io.js';
+import { type CliIo, printJson } from '../io.js';
 import { badArgument, oneOfArgument } from './arguments.js';
 
 export const environmentModeArgument = oneOfArgument('--env-mode', jobEnvironmentModes);
@@ -27,7 +28,7 @@ export function changesArgument(text: string): readonly EnvironmentChange[] {
 /** AMD's variables mean nothing on NVIDIA's cards, and harm nothing there. */
 const contextHere = () => ({ vendor: 'nvidia', cores: availableParallelism(), gpus: 1 }) as const;
 
-export interface CheckedEnvironment {
+interface CheckedEnvironment {
   readonly environment: Record<string, string>;
   /** For the person: what was changed, or what should be. */
   readonly lines: readonly string[];
@@ -59,4 +60,18 @@ export function checkedEnvironment(
       `${name}=${value} is for debugging. ${reason} --env-mode production removes it, --env-mode keep ends this warning.`,
   );
   return { environment: variables, lines, changes: [] };
+}
+
+/** Puts back what the last --apply wrote, and tells it; exit code 1 where a file was left alone. */
+export function undoChange(folder: string, json: boolean, io: CliIo): number {
+  const { restored, changedSince } = undoLastChange(folder);
+  if (json) printJson(io, { restored, changedSince });
+  else {
+    const words = [
+      `Put back: ${restored.length} ${restored.length === 1 ? 'file' : 'files'}.`,
+      ...changedSince.map((file) => `Left alone, as it changed since: ${file}`),
+    ];
+    io.stdout.write(`${words.join('\n')}\n`);
+  }
+  return changedSince.length > 0 ? 1 : 0;
 }

@@ -12,7 +12,7 @@ import { answerPlan } from '../../plan/answers/answer-plan.js';
 import { startTestServer, type TestServer } from '../../server/server-for-tests.js';
 import { serveAnswers } from '../../server/service/serve-answers.js';
 import { GiB } from '../../units/bytes.js';
-import { optionWording } from './workload-machine.js';
+import { optionWording } from './workload-options.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-wording-'));
 const python = join(folder, 'no-python');

@@ -11,8 +11,7 @@ import { checkProgram } from '../../run/program.js';
 import type { CliIo } from '../io.js';
 import { checkedEnvironment } from './environment-mode.js';
 import { checkVariables } from './not-utf-8.js';
-import { optionWording } from './workload-machine.js';
-import { type WorkloadArguments, workloadRequest } from './workload-options.js';
+import { optionWording, type WorkloadArguments, workloadRequest } from './workload-options.js';
 
 /** What the options of `submit` become. */
 export interface SubmitArguments extends WorkloadArguments {

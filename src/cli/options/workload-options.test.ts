@@ -1,6 +1,12 @@
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { addParallelOptions, parallelRequest, refuseForProgram } from './workload-options.js';
+import { GiB } from '../../units/bytes.js';
+import {
+  addParallelOptions,
+  optionWording,
+  parallelRequest,
+  refuseForProgram,
+} from './workload-options.js';
 
 describe('refuseForProgram', () => {
   const taken = new Set(['gpu']);
@@ -41,4 +47,14 @@ describe('options of several GPUs', () => {
       expect(() => given(`--gpus=${wrong}`)).toThrow('--gpus');
     }
   });
+});
+
+it('names options as they are typed', () => {
+  const { name, example } = optionWording;
+  expect(name('seq')).toBe('--seq');
+  expect(name('maxBatch')).toBe('--max-batch');
+  expect(example('memoryBytes', 24 * GiB)).toBe('--memory 24GiB');
+  expect(example('args', { batch: '8' })).toBe('--arg batch=8');
+  expect(example('type', 'cnn')).toBe('--type cnn');
+  expect(example('seq', 160_000)).toBe('--seq 160000');
 });

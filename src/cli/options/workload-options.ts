@@ -1,6 +1,10 @@
 import { existsSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import { openDevices } from '../../config/open-devices.js';
+import type { Settings } from '../../config/settings.js';
+import { type GpuHere, gpusAmong } from '../../estimate/cards/gpu-at-hand.js';
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
 import {
   type ModelSize,
@@ -16,6 +20,7 @@ import {
   parallelWays,
   plainPrecisions,
 } from '../../estimate/parallel.js';
+import { openEstimateWork } from '../../estimate/thread/estimate-threads.js';
 import {
   type Kept,
   keptResults,
@@ -29,10 +34,14 @@ import {
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { parseParameters } from '../../model/names/usual-decoder.js';
+import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
 import { isModelName, visionPrefix } from '../../plan/answers/source-of.js';
+import type { RequestField, RequestWording } from '../../plan/answers/wording.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Offload } from '../../plan/fit/types.js';
+import { formatBytes } from '../../units/bytes.js';
+import type { CliIo } from '../io.js';
 import { badArgument, countArgument, oneOfArgument } from './arguments.js';
 
 /** What the options below become; what was not given is absent. */
@@ -350,4 +359,82 @@ export function refuseForProgram(given: object, taken: ReadonlySet<string>): voi
     fact: `${option} is for models; a program is run as it is.`,
     next: "Leave it out, or give it to the program, after the program's name.",
   });
+}
+
+/** This machine, for answers to those who type options. */
+export function workloadMachine(
+  settings: Settings,
+  { environment, folder }: CliIo,
+  {
+    python,
+    hub,
+    program,
+  }: {
+    readonly python?: string | undefined;
+    readonly hub?: boolean | undefined;
+    /** How the command that asks takes a program. */
+    readonly program?: string;
+  },
+): AnswerMachine {
+  return {
+    environment,
+    folder,
+    python,
+    hub,
+    gpus: settings.gpus,
+    gpusHere: () => gpusHere(settings),
+    hostBytes: totalmem(),
+    work: openEstimateWork({ allCores: true }).work,
+    wording: { ...optionWording, program },
+  };
+}
+
+/** Fields whose option has another name. */
+const optionNames: Partial<Record<RequestField, string>> = {
+  model: 'a model',
+  args: '--arg',
+  targetSeq: '--target-seq',
+  memoryBytes: '--memory',
+  allocatorMemoryBytes: '--allocator-memory',
+  maxBatch: '--max-batch',
+  maxModelLen: '--max-model-len',
+  gpuMemoryUtilization: '--gpu-memory-utilization',
+  kvPrecision: '--kv-precision',
+  gatherPrecision: '--gather-precision',
+  reducePrecision: '--reduce-precision',
+  reshard: '--no-reshard',
+  fsdpStrategy: '--fsdp-strategy',
+  origParams: '--no-orig-params',
+  bucketMb: '--bucket-mb',
+  bucketView: '--bucket-view',
+};
+
+/** For those who type options. */
+export const optionWording: RequestWording = {
+  name: optionName,
+  example: (field, value) => `${optionName(field)} ${shown(field, value)}`,
+  anotherPython: 'name another with --python',
+  otherModels: 'give --parameters, or let --hub download its config.json',
+};
+
+function optionName(field: RequestField): string {
+  return optionNames[field] ?? `--${field}`;
+}
+
+function shown(field: RequestField, value: unknown): string {
+  if (field === 'memoryBytes') return formatBytes(Number(value)).replace('.0 ', '');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, text]) => `${name}=${String(text)}`)
+    .join(' ');
+}
+
+/** The GPUs of this machine, in their order. */
+export async function gpusHere(settings: Settings): Promise<readonly GpuHere[]> {
+  const discovery = await openDevices(settings);
+  try {
+    return await gpusAmong(discovery.devices);
+  } finally {
+    discovery.close();
+  }
 }

@@ -1,4 +1,4 @@
-import { memoryBar } from '../../report/text/charts/bar.js';
+import { memoryBar } from '../../report/text/charts.js';
 import { cutText } from '../../report/text/text-width.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { DeviceState } from '../../watch/types.js';

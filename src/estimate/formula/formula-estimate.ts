@@ -9,7 +9,6 @@ import { GiB, MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
 import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import { type EstimateWork, inThisThread } from '../estimate-work.js';
 import { cacheBytes } from '../serving/kv-cache.js';
 import { calculated } from '../serving/parts.js';
 import type { Estimate, Workload } from '../types.js';
@@ -20,7 +19,6 @@ import {
   checkWorkload,
   orTraceInstead,
   refuse,
-  traceInstead,
   tracing,
 } from './checks.js';
 import { knownEstimate } from './known-estimate.js';
@@ -46,32 +44,8 @@ export function formulaEstimate(
   return orTraceInstead(() => knownEstimate(found, workload, gpu), wording);
 }
 
-/** The same, with the part that takes its time done by `work`. */
-export async function formulaAnswer(
-  model: Model,
-  workload: Workload,
-  gpu: Gpu,
-  {
-    wording = callWording,
-    work = inThisThread,
-    signal,
-  }: {
-    readonly wording?: Wording | undefined;
-    readonly work?: EstimateWork | undefined;
-    readonly signal?: AbortSignal | undefined;
-  },
-): Promise<Estimate> {
-  const found = withoutOps(model, workload, gpu, wording);
-  if ('method' in found) return found;
-  try {
-    return await work({ kind: 'formula', model: found, workload, gpu }, signal);
-  } catch (error) {
-    throw traceInstead(error, wording);
-  }
-}
-
 /** What is answered at once, or the model whose ops must be gone through. */
-function withoutOps(
+export function withoutOps(
   { description, weights }: Model,
   workload: Workload,
   gpu: Gpu,

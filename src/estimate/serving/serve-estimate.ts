@@ -1,4 +1,6 @@
-import type { KnownModel, Weights } from '../../model/types.js';
+import { Failure } from '../../failure.js';
+import type { KnownModel, ModelDescription, Weights } from '../../model/types.js';
+import { isKnown } from '../../units/known.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Estimate, QuantizationPreset } from '../types.js';
 import { type CacheType, cacheBytes, widestToken } from './kv-cache.js';
@@ -130,3 +132,32 @@ const assumed: Readonly<Record<ServeEngine, string>> = {
   'llama.cpp': `${measuredNothing} As llama.cpp has it unset: all layers on the GPU, 512 tokens in a step, the whole cache taken at the start.`,
   transformers: `${measuredNothing} As generate() of transformers has it: each request reads its whole prompt at once, and caches all heads.`,
 };
+
+/** Where the model does not say how long a request may be. */
+const usualLength = 4096;
+
+/** A model that writes text; of others neither mode tells anything. */
+export function writerOf(description: ModelDescription): KnownModel {
+  if (description.family === 'unknown') {
+    throw notWriting(`The family "${description.modelType}" is not known here.`);
+  }
+  const { kind } = description;
+  if (kind === 'decoder' || kind === 'encoder-decoder') return description;
+  throw notWriting(`${description.className} does not write text.`);
+}
+
+/** Tokens of the longest request: the model's own, or a usual length where it names none. */
+export function longestRequest({ stacks }: KnownModel): number {
+  const [input] = stacks.map((stack) => stack.input);
+  if (input === undefined || input.kind === 'image') return usualLength;
+  return isKnown(input.maxPositions) ? input.maxPositions : usualLength;
+}
+
+function notWriting(fact: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-formula',
+    fact,
+    next: 'Name a language model of a known family, or trace a program of yours: plimsoll estimate -- python generate.py',
+  });
+}

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Failure, type FailureKind } from '../../failure.js';
+import type { ReadSource } from '../estimate-work.js';
 import {
   type AnyAnswer,
   type AnyTask,
@@ -13,7 +14,6 @@ import {
 } from '../estimate-work.js';
 import { NoFormula } from '../formula/checks.js';
 import type { LeastCapacity } from '../least-capacity.js';
-import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
 import { onWorkLimit, processSeconds, type WorkLimit } from '../work-limit.js';
 

@@ -9,7 +9,7 @@ Thread 0x00007f10 (most recent call first):
 
 Current thread 0x00007f11 (most recent call first):
   File "/srv/venv/lib/python3.11/site-packages/torch/autograd/graph.py", line 824 in _engine
-  File "/opt/plimsoll/python/plimsoll/tracing/run.py", line 200 in backward
+  File "/opt/plimsoll/python/plimsoll_trace/run.py", line 200 in backward
   File "<frozen runpy>", line 88 in _run_code
   File "train loop.py", line 41 in step
   File "train loop.py", line 60 in <module>

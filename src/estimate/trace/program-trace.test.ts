@@ -49,7 +49,7 @@ describe('programTrace', () => {
     await expect(trace).rejects.toMatchObject({ code: 'trace-crashed' });
     const [kept, ...args] = readFileSync(join(folder, 'said'), 'utf8').trimEnd().split('\n');
     expect(kept).toBe('yes');
-    expect(args.slice(0, 3)).toEqual(['-u', '-m', 'plimsoll.trace']);
+    expect(args.slice(0, 3)).toEqual(['-u', '-m', 'plimsoll_trace']);
     expect(args).toContain('--capability=8.6');
     expect(args.slice(-4)).toEqual(['--program', 'train.py', '--epochs', '3']);
   });

@@ -94,13 +94,12 @@ describe('pythonFailure', () => {
 });
 
 /** Failures of the Python part: the code, and whatever texts come with it. */
-const failures = readdirSync(join(root, 'python/plimsoll/tracing'), {
+const failures = readdirSync(join(root, 'python/plimsoll_trace'), {
   recursive: true,
   encoding: 'utf8',
 })
   .filter((file) => file.endsWith('.py'))
-  .map((file) => readFileSync(join(root, 'python/plimsoll/tracing', file), 'utf8'))
-  .concat(readFileSync(join(root, 'python/plimsoll/trace.py'), 'utf8'))
+  .map((file) => readFileSync(join(root, 'python/plimsoll_trace', file), 'utf8'))
   .flatMap((text) => text.split('Failure(').slice(1))
   .map((text) => /^\s*"([a-z-]+)",([\s\S]*?)\n?\s*\)(?: from|\n)/.exec(text))
   .flatMap((found) => (found === null ? [] : [{ code: found[1] ?? '', texts: found[2] ?? '' }]));

@@ -71,10 +71,10 @@ describe('pythonTrace', () => {
     await expect(run(script)).rejects.toMatchObject({ code: 'trace-crashed' });
     const [debug, path, ...args] = readFileSync(join(folder, 'said'), 'utf8').split('\n');
     expect(debug).toBe('');
-    expect(existsSync(join(path ?? '', 'plimsoll', 'trace.py'))).toBe(true);
+    expect(existsSync(join(path ?? '', 'plimsoll_trace', '__main__.py'))).toBe(true);
     expect(args.slice(0, 4)).toEqual([
       '-m',
-      'plimsoll.trace',
+      'plimsoll_trace',
       '--config=-config.json',
       '--mode=train',
     ]);
@@ -187,7 +187,7 @@ describe('traceArguments', () => {
   });
 
   it('names every setting as Python does', () => {
-    const file = new URL('../../../python/plimsoll/tracing/options.py', import.meta.url);
+    const file = new URL('../../../python/plimsoll_trace/options.py', import.meta.url);
     const python = readFileSync(file, 'utf8');
     const listed = (name: string) => {
       const [, list = ''] = new RegExp(`^${name} = \\(([^)]*)\\)`, 'm').exec(python) ?? [];

@@ -57,7 +57,7 @@ export async function pythonTrace(
     const program = pythonProgram(options.python, options.environment);
     const args = [
       '-m',
-      'plimsoll.trace',
+      'plimsoll_trace',
       ...traceArguments(source, workload, options.gpu),
       '--output',
       output,
@@ -103,7 +103,7 @@ export function warmTracer(
 ): WarmTracer {
   return new WarmTracer({
     program: pythonProgram(python, environment),
-    args: ['-W', 'ignore', '-m', 'plimsoll.trace', '--warm'],
+    args: ['-W', 'ignore', '-m', 'plimsoll_trace', '--warm'],
     // A process with threads cannot be forked safely; OpenBLAS starts some when it is loaded.
     environment: { ...pythonEnvironment(environment, false), OPENBLAS_NUM_THREADS: '1' },
     folder,
@@ -131,7 +131,7 @@ export function pythonProgram(
 }
 
 /**
- * The arguments of `python -m plimsoll.trace`.
+ * The arguments of `python -m plimsoll_trace`.
  *
  * @example
  * traceArguments({ kind: 'torchvision', name: 'resnet50' }, workload); // ['--torchvision=resnet50', ..]
@@ -167,7 +167,7 @@ export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gp
   return [...args, ...cardArguments(gpu)];
 }
 
-/** How a job is spread over GPUs, as `python -m plimsoll.trace` takes it. */
+/** How a job is spread over GPUs, as `python -m plimsoll_trace` takes it. */
 export function parallelArguments(parallel: Parallel): string[] {
   const { gatherPrecision, reducePrecision, reshard, originalParameters, bucketView } = parallel;
   const named = {
@@ -191,7 +191,7 @@ export function parallelArguments(parallel: Parallel): string[] {
   ];
 }
 
-/** The card as `python -m plimsoll.trace` takes it; none for the H200, whose facts it holds to the byte. */
+/** The card as `python -m plimsoll_trace` takes it; none for the H200, whose facts it holds to the byte. */
 export function cardArguments(gpu: Gpu | undefined): string[] {
   if (gpu === undefined || !hasOwnKernels(gpu)) return [];
   return [

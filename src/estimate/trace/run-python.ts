@@ -47,7 +47,7 @@ export const pythonFolder = join(packageFolder, 'python');
  * Runs Python to its end, and gives back what it said last. `PYTHONPATH` holds our own package, too.
  *
  * @example
- * await runPython('python3', ['-m', 'plimsoll.trace', '--help'], { environment: process.env, folder: '.' });
+ * await runPython('python3', ['-m', 'plimsoll_trace', '--help'], { environment: process.env, folder: '.' });
  */
 export function runPython(
   program: string,

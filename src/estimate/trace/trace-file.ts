@@ -6,7 +6,7 @@ import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasWorkspace } from './recorded-events.js';
 import type { UnsureScratch } from './unsure-kernels.js';
 
-/** What an allocation is for: the letters that `python -m plimsoll.trace` writes. */
+/** What an allocation is for: the letters that `python -m plimsoll_trace` writes. */
 export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
 export type TraceCategory = (typeof traceCategories)[number];
 

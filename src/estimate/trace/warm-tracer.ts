@@ -17,7 +17,7 @@ export interface WarmTrace {
 }
 
 export interface WarmTracerOptions {
-  /** Starts `python -m plimsoll.trace --warm`. */
+  /** Starts `python -m plimsoll_trace --warm`. */
   readonly program: string;
   readonly args: readonly string[];
   readonly environment: NodeJS.ProcessEnv;

@@ -213,3 +213,57 @@ export function isRecord(value: unknown): value is ConfigValues {
 function shown(value: unknown): string {
   return JSON.stringify(value)?.slice(0, 40) ?? 'missing';
 }
+
+/**
+ * The values of a config, from its text.
+ *
+ * @example
+ * parseConfig('{"model_type":"gpt2"}', 'config.json').model_type; // 'gpt2'
+ */
+export function parseConfig(text: string, place: string): ConfigValues {
+  checkJsonStructure(text, (what) => badConfig(place, what));
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(withoutPythonNumbers(text));
+  } catch (error) {
+    // It quotes the text, whatever that is.
+    const why = error instanceof Error ? error.message.replaceAll(/\p{Cc}+/gu, ' ') : 'unknown';
+    throw badConfig(place, `it is not JSON (${why.slice(0, 120)})`, error);
+  }
+  if (isRecord(parsed)) return parsed;
+  throw badConfig(place, 'it is not an object');
+}
+
+/**
+ * Refuses text that would fill memory once it is parsed: four million opening brackets take 4 MB as
+ * text and gigabytes as lists. It does not find out whether the text is JSON.
+ */
+function checkJsonStructure(text: string, fail: (what: string) => Failure): void {
+  let depth = 0;
+  let values = 1;
+  let inText = false;
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index];
+    if (inText) {
+      if (character === '\\') index += 1;
+      else if (character === '"') inText = false;
+    } else if (character === '"') inText = true;
+    else if (character === '{' || character === '[') {
+      depth += 1;
+      values += 1;
+    } else if (character === '}' || character === ']') depth -= 1;
+    else if (character === ',') values += 1;
+    if (depth > limits.configDepth) throw fail(`it nests deeper than ${limits.configDepth} levels`);
+    if (values > limits.configValues) throw fail(`it holds over ${limits.configValues} values`);
+  }
+}
+
+/**
+ * JSON as Python's `json` module writes it may hold `Infinity`, `-Infinity` and `NaN`, which JSON does not have: the configs
+ * of Mamba 2 and its relatives do. Each becomes `null`, so that the rest can be read; texts in quotes stay as they are.
+ */
+export function withoutPythonNumbers(text: string): string {
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/gs, (found) =>
+    found.startsWith('"') ? found : 'null',
+  );
+}

@@ -3,7 +3,8 @@ import { describe, expect, it, test } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { failureOf, memorySource, outcomeOf } from '../files-for-tests.js';
 import { limits } from '../limits.js';
-import { readConfigValues, readModelConfig, withoutPythonNumbers } from './read-config.js';
+import { withoutPythonNumbers } from './config-fields.js';
+import { readConfigValues, readModelConfig } from './read-config.js';
 
 function read(text: string | Buffer): unknown {
   return readConfigValues(memorySource(Buffer.from(text)), 'config.json');

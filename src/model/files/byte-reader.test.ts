@@ -42,7 +42,7 @@ describe('ByteReader', () => {
             if (one === 'u8') expect(got).toBe(wanted[0]);
             else if (one === 'u32') expect(got).toBe(wanted.readUInt32LE());
             else if (one === 'peek') expect(got).toBe(at < bytes.length - 3 ? bytes[at] : -1);
-            else if ('take' in one) expect(got).toEqual(Buffer.from(wanted));
+            else if ('take' in one) expect(got).toEqual(new Uint8Array(wanted));
             at += length;
             expect(reader.position).toBe(at);
             expect(reader.left).toBe(bytes.length - 3 - at);

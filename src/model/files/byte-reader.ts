@@ -4,7 +4,7 @@ import type { Failure } from '../../failure.js';
 export interface ByteSource {
   readonly size: number;
   /** Fills `into` from `position` on; answers how many bytes there were. */
-  read(into: Buffer, position: number): number;
+  read(into: Uint8Array, position: number): number;
 }
 
 /** Small enough to cost nothing, large enough that a header takes a few reads. */
@@ -15,7 +15,7 @@ export class ByteReader {
   readonly #source: ByteSource;
   readonly #end: number;
   readonly #fail: (what: string) => Failure;
-  readonly #chunk: Buffer;
+  readonly #chunk: Uint8Array;
   #filled = 0;
   #at = 0;
   /** Where in the source the chunk begins. */
@@ -27,7 +27,7 @@ export class ByteReader {
     this.#end = end;
     this.#fail = fail;
     this.#base = start;
-    this.#chunk = Buffer.allocUnsafe(Math.max(1, Math.min(chunkBytes, end - start)));
+    this.#chunk = new Uint8Array(Math.max(1, Math.min(chunkBytes, end - start)));
   }
 
   get position(): number {
@@ -57,9 +57,9 @@ export class ByteReader {
   }
 
   u32(): number {
-    if (this.#filled - this.#at < 4) return this.bytes(4).readUInt32LE();
-    this.#at += 4;
-    return this.#chunk.readUInt32LE(this.#at - 4);
+    let value = 0;
+    for (let place = 1; place <= 2 ** 24; place *= 2 ** 8) value += this.u8() * place;
+    return value;
   }
 
   /** A count or a place; more than a number holds exactly cannot be one. */
@@ -71,13 +71,13 @@ export class ByteReader {
   }
 
   /** A copy of the next bytes. The caller has checked that they are few. */
-  bytes(length: number): Buffer {
+  bytes(length: number): Uint8Array {
     if (length > this.left) throw this.#ended();
-    const result = Buffer.allocUnsafe(length);
+    const result = new Uint8Array(length);
     for (let done = 0; done < length; ) {
       if (this.#at === this.#filled && !this.#refill()) throw this.#ended();
       const taken = Math.min(length - done, this.#filled - this.#at);
-      this.#chunk.copy(result, done, this.#at, this.#at + taken);
+      result.set(this.#chunk.subarray(this.#at, this.#at + taken), done);
       this.#at += taken;
       done += taken;
     }
@@ -107,4 +107,18 @@ export class ByteReader {
   #ended(): Failure {
     return this.#fail(`it ends at byte ${this.#source.size}, in the middle of its header`);
   }
+}
+
+/** How a file begins that Git LFS left in the place of the real one. */
+const pointerStart = new TextEncoder().encode('version https://git-lfs.github.com/spec/');
+
+/** A pointer is a short text; its format allows no more. */
+const longestPointer = 1024;
+
+/** Whether a clone without Git LFS left a pointer where the weights should be: a common slip. */
+export function isLfsPointer(source: ByteSource): boolean {
+  if (source.size > longestPointer || source.size < pointerStart.length) return false;
+  const start = new Uint8Array(pointerStart.length);
+  if (source.read(start, 0) !== pointerStart.length) return false;
+  return pointerStart.every((byte, index) => byte === start[index]);
 }

@@ -4,6 +4,8 @@ import type { ByteReader } from './byte-reader.js';
 const quote = 0x22;
 const backslash = 0x5c;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/** For texts of ASCII alone. */
+const plainDecoder = new TextDecoder('latin1');
 
 /** Values that are skipped nest at most this deep; JSON headers nest three. */
 const skippedDepth = 16;
@@ -19,13 +21,13 @@ export class JsonReader {
   readonly #bytes: ByteReader;
   readonly #fail: (what: string) => Failure;
   readonly #textLimit: number;
-  #text: Buffer;
+  #text: Uint8Array;
   #skipped = 0;
 
   constructor(bytes: ByteReader, textLimit: number, fail: (what: string) => Failure) {
     this.#bytes = bytes;
     this.#textLimit = textLimit;
-    this.#text = Buffer.allocUnsafe(256);
+    this.#text = new Uint8Array(256);
     this.#fail = fail;
   }
 
@@ -64,7 +66,7 @@ export class JsonReader {
         length = this.#keep(this.#inText(this.#bytes.next()), length);
       }
     }
-    if (plain) return this.#text.toString('latin1', 0, length);
+    if (plain) return plainDecoder.decode(this.#text.subarray(0, length));
     return this.#decode(this.#text.subarray(0, length));
   }
 
@@ -146,7 +148,11 @@ export class JsonReader {
     if (length === this.#textLimit) {
       throw this.#bad(`a text of more than ${this.#textLimit} bytes`);
     }
-    if (length === this.#text.length) this.#text = Buffer.concat([this.#text, this.#text]);
+    if (length === this.#text.length) {
+      const longer = new Uint8Array(2 * length);
+      longer.set(this.#text);
+      this.#text = longer;
+    }
     this.#text[length] = byte;
     return length + 1;
   }
@@ -157,7 +163,7 @@ export class JsonReader {
     return byte;
   }
 
-  #decode(bytes: Buffer): string {
+  #decode(bytes: Uint8Array): string {
     let text: string;
     try {
       text = decoder.decode(bytes);

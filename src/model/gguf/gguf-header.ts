@@ -1,7 +1,6 @@
 import { Failure } from '../../failure.js';
 import { bytesOf, ggmlTypes } from '../../units/data-types.js';
-import { ByteReader, type ByteSource } from '../files/byte-reader.js';
-import { isLfsPointer } from '../files/disk.js';
+import { ByteReader, type ByteSource, isLfsPointer } from '../files/byte-reader.js';
 import { limits } from '../limits.js';
 import { elementsOf } from '../parameter-list.js';
 import type { WeightTally } from '../weight-tally.js';
@@ -26,7 +25,7 @@ export function readGgufHeader(source: ByteSource, place: string, tally: WeightT
   const fail = (what: string): Failure => badGguf(place, what);
   if (isLfsPointer(source)) throw fail('it is only a Git LFS pointer (run "git lfs pull" there)');
   const bytes = new ByteReader(source, 0, source.size, fail);
-  if (source.size < 4 || bytes.bytes(4).toString('latin1') !== ggufMagic) {
+  if (source.size < 4 || textOf(bytes.bytes(4)) !== ggufMagic) {
     throw fail(`it does not begin with ${ggufMagic}`);
   }
   const version = bytes.u32();
@@ -149,27 +148,34 @@ export function badGguf(place: string, what: string): Failure {
 /** A value as it is kept. Of a list and of a long text, that is only the length. */
 export type GgufValue = string | number | boolean | { readonly length: number };
 
+/** Bytes that are not UTF-8 are replaced. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+function textOf(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
 const textType = 8;
 const listType = 9;
 
 interface PlainType {
   readonly bytes: number;
-  read(bytes: Buffer): number | boolean;
+  read(bytes: DataView): number | boolean;
 }
 
 /** Types of one fixed size, by their number in the file. */
 const plainTypes: ReadonlyMap<number, PlainType> = new Map<number, PlainType>([
-  [0, { bytes: 1, read: (bytes) => bytes.readUInt8() }],
-  [1, { bytes: 1, read: (bytes) => bytes.readInt8() }],
-  [2, { bytes: 2, read: (bytes) => bytes.readUInt16LE() }],
-  [3, { bytes: 2, read: (bytes) => bytes.readInt16LE() }],
-  [4, { bytes: 4, read: (bytes) => bytes.readUInt32LE() }],
-  [5, { bytes: 4, read: (bytes) => bytes.readInt32LE() }],
-  [6, { bytes: 4, read: (bytes) => bytes.readFloatLE() }],
-  [7, { bytes: 1, read: (bytes) => bytes.readUInt8() !== 0 }],
-  [10, { bytes: 8, read: (bytes) => Number(bytes.readBigUInt64LE()) }],
-  [11, { bytes: 8, read: (bytes) => Number(bytes.readBigInt64LE()) }],
-  [12, { bytes: 8, read: (bytes) => bytes.readDoubleLE() }],
+  [0, { bytes: 1, read: (bytes) => bytes.getUint8(0) }],
+  [1, { bytes: 1, read: (bytes) => bytes.getInt8(0) }],
+  [2, { bytes: 2, read: (bytes) => bytes.getUint16(0, true) }],
+  [3, { bytes: 2, read: (bytes) => bytes.getInt16(0, true) }],
+  [4, { bytes: 4, read: (bytes) => bytes.getUint32(0, true) }],
+  [5, { bytes: 4, read: (bytes) => bytes.getInt32(0, true) }],
+  [6, { bytes: 4, read: (bytes) => bytes.getFloat32(0, true) }],
+  [7, { bytes: 1, read: (bytes) => bytes.getUint8(0) !== 0 }],
+  [10, { bytes: 8, read: (bytes) => Number(bytes.getBigUint64(0, true)) }],
+  [11, { bytes: 8, read: (bytes) => Number(bytes.getBigInt64(0, true)) }],
+  [12, { bytes: 8, read: (bytes) => bytes.getFloat64(0, true) }],
 ]);
 
 /** Reads the values of a GGUF file within the limits that hold for the whole file. */
@@ -186,7 +192,7 @@ class GgufValues {
   /** A text that is a name, so short; bytes that are not UTF-8 are replaced. */
   name(what: string): string {
     const length = this.#bytes.u64(`the length of ${what}`);
-    if (length <= limits.nameBytes) return this.#bytes.bytes(length).toString('utf8');
+    if (length <= limits.nameBytes) return textOf(this.#bytes.bytes(length));
     throw this.#fail(
       `${what} is said to have ${length} bytes; at most ${limits.nameBytes} are read`,
     );
@@ -197,7 +203,7 @@ class GgufValues {
     if (type === textType) return this.#text(key);
     if (type === listType) return this.#list(key, 0);
     const plain = this.#plain(key, type);
-    return plain.read(this.#bytes.bytes(plain.bytes));
+    return plain.read(new DataView(this.#bytes.bytes(plain.bytes).buffer));
   }
 
   #plain(key: string, type: number): PlainType {
@@ -208,7 +214,7 @@ class GgufValues {
 
   #text(key: string): GgufValue {
     const length = this.#bytes.u64(`the length of "${key}"`);
-    if (length <= limits.ggufKeptTextBytes) return this.#bytes.bytes(length).toString('utf8');
+    if (length <= limits.ggufKeptTextBytes) return textOf(this.#bytes.bytes(length));
     this.#bytes.skip(length);
     return { length };
   }

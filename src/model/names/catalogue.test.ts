@@ -2,7 +2,8 @@ import { assert, nat, property, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../config/describe-config.js';
-import { nameKey, parseCatalogue, shippedCatalogue } from './catalogue.js';
+import { nameKey, parseCatalogue } from './catalogue.js';
+import { shippedCatalogue } from './find-model.js';
 
 const { models } = shippedCatalogue();
 

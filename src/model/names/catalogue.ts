@@ -1,7 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { join, relative, sep } from 'node:path';
 import { Failure } from '../../failure.js';
-import { packageFolder } from '../../files/folders.js';
 import { nearest } from '../../units/words.js';
 import { type ConfigValues, isRecord } from '../config/config-fields.js';
 
@@ -86,16 +83,6 @@ export class Catalogue {
 /** Comparing takes time with the square of the length; no published name is longer. */
 const longestName = 100;
 
-let shipped: Catalogue | undefined;
-
-/** The catalogue of this package; the Python package reads the same file. */
-export function shippedCatalogue(): Catalogue {
-  shipped ??= new Catalogue(
-    parseCatalogue(readFileSync(join(packageFolder, 'python/plimsoll/models.jsonl'), 'utf8')),
-  );
-  return shipped;
-}
-
 function bad(why: string): Failure {
   return new Failure({
     kind: 'input',
@@ -132,21 +119,4 @@ function plainKey(name: string): string {
   let last = words.length;
   while (last > 1 && variantWords.has((words[last - 1] ?? '').toLowerCase())) last -= 1;
   return nameKey(words.slice(0, last).join('-'));
-}
-
-/**
- * The name of a model that was found by its name, from the folder in which its config lies; undefined
- * for a folder of one's own. What is saved for a model goes by that name, as Python loads it by name.
- *
- * @example
- * publishedName('/srv/plimsoll/models/hub/Qwen--Qwen2.5-7B', '/srv/plimsoll'); // 'Qwen/Qwen2.5-7B'
- */
-export function publishedName(folder: string, home: string): string | undefined {
-  const cached = /[\\/]models--([^\\/]+)[\\/]snapshots[\\/][^\\/]+[\\/]?$/.exec(folder);
-  if (cached?.[1] !== undefined) return cached[1].replace('--', '/');
-  const [from, name, ...deeper] = relative(join(home, 'models'), folder).split(sep);
-  if ((from !== 'hub' && from !== 'catalogue') || name === undefined || deeper.length > 0) {
-    return undefined;
-  }
-  return name.replace('--', '/');
 }

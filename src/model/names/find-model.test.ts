@@ -4,8 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { publishedName } from './catalogue.js';
-import { findModel } from './find-model.js';
+import { findModel, publishedName } from './find-model.js';
 
 let folder: string;
 let server: Server | undefined;

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { Failure } from '../../failure.js';
-import { homeFolder, makeFolder } from '../../files/folders.js';
+import { homeFolder, makeFolder, packageFolder } from '../../files/folders.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { configName, readConfigValues } from '../config/read-config.js';
 import { limits } from '../limits.js';
-import { type CatalogueModel, nameKey, shippedCatalogue } from './catalogue.js';
+import { Catalogue, type CatalogueModel, nameKey, parseCatalogue } from './catalogue.js';
 import { parametersInName } from './usual-decoder.js';
 
 /** What a name stands for, and how it was found. */
@@ -336,4 +336,31 @@ function isFile(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+let shipped: Catalogue | undefined;
+
+/** The catalogue of this package; the Python package reads the same file. */
+export function shippedCatalogue(): Catalogue {
+  shipped ??= new Catalogue(
+    parseCatalogue(readFileSync(join(packageFolder, 'python/plimsoll/models.jsonl'), 'utf8')),
+  );
+  return shipped;
+}
+
+/**
+ * The name of a model that was found by its name, from the folder in which its config lies; undefined
+ * for a folder of one's own. What is saved for a model goes by that name, as Python loads it by name.
+ *
+ * @example
+ * publishedName('/srv/plimsoll/models/hub/Qwen--Qwen2.5-7B', '/srv/plimsoll'); // 'Qwen/Qwen2.5-7B'
+ */
+export function publishedName(folder: string, home: string): string | undefined {
+  const cached = /[\\/]models--([^\\/]+)[\\/]snapshots[\\/][^\\/]+[\\/]?$/.exec(folder);
+  if (cached?.[1] !== undefined) return cached[1].replace('--', '/');
+  const [from, name, ...deeper] = relative(join(home, 'models'), folder).split(sep);
+  if ((from !== 'hub' && from !== 'catalogue') || name === undefined || deeper.length > 0) {
+    return undefined;
+  }
+  return name.replace('--', '/');
 }

@@ -3,8 +3,9 @@ import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
 import type { Estimate } from '../../estimate/types.js';
 import { closedWorkload } from './closed-workload.js';
-import { findSource, readModelOf, withOwnInput } from './find-source.js';
+import { findSource, readModelOf } from './find-source.js';
 import { type AnswerMachine, checkMachine, chosenGpu } from './machine.js';
+import { withOwnInput } from './plan-input.js';
 import { parallelOf } from './read-parallel.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import {

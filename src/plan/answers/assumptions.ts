@@ -1,5 +1,5 @@
 import { allGpus } from '../../estimate/cards/gpus.js';
-import { shippedCatalogue } from '../../model/names/catalogue.js';
+import { shippedCatalogue } from '../../model/names/find-model.js';
 import { GiB } from '../../units/bytes.js';
 import { prepareEstimate } from './answer-estimate.js';
 import { preparePlan } from './answer-plan.js';

@@ -1,13 +1,12 @@
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import type { OpenWorkload } from './read-workload.js';
-import type { NamedSource } from './source-of.js';
+import type { OpenWorkload } from './plan-input.js';
 import { argsExample, type RequestField, type RequestWording } from './wording.js';
 
 /** The workload that an estimate is for; what was left open is taken as most people have it. */
 export function closedWorkload(
   open: OpenWorkload,
-  source: NamedSource,
+  source: { readonly kind: string },
   wording: RequestWording,
 ): Workload {
   if (source.kind === 'script') refuseForScript(open, wording);

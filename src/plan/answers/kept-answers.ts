@@ -131,7 +131,7 @@ export function isWholeEstimate(value: unknown): value is Estimate {
 
 /** Our own programs: a build or an update that keeps the version answers anew. */
 export function ownFiles(): readonly string[] {
-  return ['dist/cli', 'python/plimsoll'].flatMap((name) => {
+  return ['dist/cli', 'python/plimsoll', 'python/plimsoll_trace'].flatMap((name) => {
     const folder = join(packageFolder, name);
     try {
       const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });

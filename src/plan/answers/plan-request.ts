@@ -7,10 +7,15 @@ import type { Model, Stack } from '../../model/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
-import { assumedPrecision, readModelOf, stacksOf } from './find-source.js';
+import { readModelOf } from './find-source.js';
 import type { AnswerMachine } from './machine.js';
-import { filledInput, tokensPerSample } from './plan-input.js';
-import type { OpenWorkload } from './read-workload.js';
+import {
+  assumedPrecision,
+  filledInput,
+  type OpenWorkload,
+  stacksOf,
+  tokensPerSample,
+} from './plan-input.js';
 import { argsExample, type RequestWording } from './wording.js';
 
 /** What `plan` takes beside what describes the workload. */

@@ -11,6 +11,7 @@ import { Failure } from '../../failure.js';
 import { checkArguments, object } from '../../units/arguments.js';
 import { nearest } from '../../units/words.js';
 import { offloads, zeroStages } from '../fit/types.js';
+import type { OpenWorkload } from './plan-input.js';
 import {
   checkParallel,
   type FieldReader,
@@ -29,9 +30,6 @@ import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
 
 export const workloadModes = ['train', 'infer'] as const satisfies readonly Workload['mode'][];
-
-/** A workload of which anything may have been left open. */
-export type OpenWorkload = Partial<Workload>;
 
 /** What a request asks for: which model, run how; the card as it was named. */
 export interface ReadWorkload {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ReadSource } from '../../estimate/estimate-work.js';
 import {
   type AnyAnswer,
   type AnyTask,
@@ -8,7 +9,6 @@ import {
   type ReadTask,
 } from '../../estimate/estimate-work.js';
 import type { LeastCapacity } from '../../estimate/least-capacity.js';
-import type { ReadSource } from '../../estimate/model-source.js';
 import type { Estimate } from '../../estimate/types.js';
 import { describeConfig } from '../../model/config/describe-config.js';
 import { answerEstimate } from './answer-estimate.js';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
-import { buildProfileReport } from '../profile-report.js';
-import type { DeviceReport } from '../report-shape.js';
+import { buildProfileReport, type DeviceReport } from '../profile-report.js';
 import { fakeState, type StateRecipe, startEpochMs } from '../state-for-tests.js';
 import { bandPath, chartFrame, linePath, wideChart } from './chart-frame.js';
 

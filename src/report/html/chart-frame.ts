@@ -1,5 +1,5 @@
 import { isKnown } from '../../units/known.js';
-import type { Band, DeviceReport } from '../report-shape.js';
+import type { Band, DeviceReport } from '../profile-report.js';
 
 /** How big a chart is drawn; the page holds one of each and shows the one that suits the screen. */
 export interface ChartSize {

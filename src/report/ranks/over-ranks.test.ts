@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../units/bytes.js';
 import { overRanks, overRanksPage, rankPoint } from '../estimate-for-tests.js';
-import { renderOverRanksHtml } from './over-ranks-html.js';
-import { overRanksText } from './over-ranks-text.js';
+import { renderOverRanksHtml } from '../estimate-html.js';
+import { overRanksText } from '../text/estimate-text.js';
 
 const found = overRanks;
 const plain = { colour: false, unicode: false };

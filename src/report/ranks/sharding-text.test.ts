@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { shardingSnippet } from '../../plan/snippets/sharding.js';
 import { GiB } from '../../units/bytes.js';
-import { shardingText } from './sharding-text.js';
+import { shardingText } from '../plan-words.js';
 
 const peak = {
   allocatedBytes: GiB,

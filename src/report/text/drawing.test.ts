@@ -1,9 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { memoryBar } from './charts/bar.js';
-import { brailleChart } from './charts/replay-chart.js';
-import { resample, sparkRows } from './charts/sparkline.js';
-import { overTime } from './screen/device-area.js';
+import { memoryBar, resample, sparkRows } from './charts.js';
+import { brailleChart } from './replay-chart.js';
 import { paintLine, type Span, span, spansWidth, spread, type TextStyle } from './spans.js';
 
 const unicode: TextStyle = { colour: false, unicode: true };
@@ -63,7 +61,7 @@ describe('sparkRows', () => {
   });
 });
 
-describe('resample and overTime', () => {
+describe('resample', () => {
   it('never loses the peak', () => {
     fc.assert(
       fc.property(
@@ -77,24 +75,6 @@ describe('resample and overTime', () => {
         },
       ),
     );
-  });
-
-  it('puts each bucket where its time is, and long buckets over all their cells', () => {
-    const column = Float64Array.from([5, 9, 2]);
-    const series = {
-      seconds: Float64Array.from([2, 4, 9]),
-      min: column,
-      mean: column,
-      max: column,
-    };
-    const cells = overTime(series, { fromSeconds: 0, toSeconds: 10 }, 10);
-    expect(cells).toEqual([Number.NaN, Number.NaN, 5, 5, 9, 9, 9, 9, 9, 2]);
-  });
-
-  it('takes the last instant of the range into the last cell', () => {
-    const column = Float64Array.from([7]);
-    const series = { seconds: Float64Array.from([10]), min: column, mean: column, max: column };
-    expect(overTime(series, { fromSeconds: 0, toSeconds: 10 }, 2)).toEqual([Number.NaN, 7]);
   });
 });
 

@@ -4,7 +4,7 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Alert, DeviceState } from '../../watch/types.js';
 import { deviceFindings } from '../findings.js';
-import type { ProfileReport } from '../report-shape.js';
+import type { ProfileReport } from '../profile-report.js';
 import {
   causeWords,
   count,
@@ -17,19 +17,19 @@ import {
   trendWords,
   usedOfTotal,
 } from '../words.js';
-import { memoryBar, riskPaint } from './charts/bar.js';
+import { memoryBar, riskPaint } from './charts.js';
 import {
   type ReplayAlarm,
   type ReplayOptions,
   type ReplayResult,
   type ReplayTrace,
   replayChart,
-} from './charts/replay-chart.js';
+} from './replay-chart.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText, cutText, fitText, textWidth } from './text-width.js';
 
 export { leakWords } from '../words.js';
-export type { ReplayResult, ReplayTrace } from './charts/replay-chart.js';
+export type { ReplayResult, ReplayTrace } from './replay-chart.js';
 
 /**
  * One reading of a device in one line, for logs and pipes.

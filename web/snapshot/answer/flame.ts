@@ -1,4 +1,4 @@
-import type { RecordingHeader } from '../../../src/report/snapshot-page/recording-header.js';
+import type { RecordingHeader } from '../../../src/report/recording-header.js';
 import { type Recording, unitBytes } from '../data/recording.js';
 
 /** Bytes of one stack. */

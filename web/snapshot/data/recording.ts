@@ -1,4 +1,4 @@
-import type { RecordingHeader } from '../../../src/report/snapshot-page/recording-header.js';
+import type { RecordingHeader } from '../../../src/report/recording-header.js';
 import { TimeAxis } from './time-axis.js';
 import type { Unpacked } from './unpack.js';
 

@@ -2,7 +2,7 @@ import type {
   ColumnName,
   PackedColumn,
   RecordingHeader,
-} from '../../../src/report/snapshot-page/recording-header.js';
+} from '../../../src/report/recording-header.js';
 
 /** The packed data of a page, opened: its header, and the columns where they lie. */
 export interface Unpacked {

@@ -5,8 +5,7 @@ import type { Estimate } from '../../../src/estimate/types.js';
 import type { Plan } from '../../../src/plan/fit/types.js';
 import type { FromPretrainedArguments } from '../../../src/plan/quantization/bits-and-bytes.js';
 import type { EstimateGpu, Recommended } from '../../../src/report/estimate-words.js';
-import type { PlanBudgetWords } from '../../../src/report/plan-words.js';
-import type { SharedOut } from '../../../src/report/ranks/sharding-text.js';
+import type { PlanBudgetWords, SharedOut } from '../../../src/report/plan-words.js';
 
 export type {
   Fleet,

@@ -2,28 +2,252 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from ...arguments import function
+from ...arguments import BadValue, function, one_of
 from ...bridge import phase
 from ...distributed import ranks
 from ...failure import Failure
+from ...memory.clean_up import drop_dead_frames, give_back_caches
 from ...memory.gauge import HostGauge, gauge_of
-from ...memory.host_cap import fail_before_the_kernel_does
-from ..parts.batch_run import BatchRun
-from ..restore.optimizer_guard import OptimizerGuard
-from ..rules.fitting import Fitting
-from .closure import check_closure
-from .microbatch import Microbatch
-from .optimizer_step import OptimizerStep
-from .program import declared_rungs, loss_of
-from .retry import Retry
-from .settings import Settings, settings
-from .training import Training
+from ...memory.host import fail_before_the_kernel_does
+from ..parts import BatchRun, Share, Splitter, check_share
+from ..restore import OptimizerGuard
+from ..rules.decider import Fitting
+from ..rules.ladder import GIVE_BACK, HOOKS, Decision
+from .training import Microbatch, Retry, Training
+
+# The optimizer's step on the gradients of a whole batch: once, however often memory runs out in it.
+
+MAX_RETRIES = 2
+
+
+class OptimizerStep:
+    """Gradients are reduced, unscaled and clipped once a batch: the run knows what was done to them."""
+
+    def __init__(
+        self,
+        training: Training,
+        guard: OptimizerGuard,
+        clip: float | None,
+        ranks: Any,
+        fitting: Fitting,
+    ) -> None:
+        self._training = training
+        self._guard = guard
+        self._clip = clip
+        self._ranks = ranks
+        self._fitting = fitting
+
+    def make(self, run: BatchRun, look_again: Callable[[], Any] | None = None) -> bool:
+        """Reduces, clips and steps once; False where the batch has to be done again.
+
+        `look_again` is for optimizers that want the loss more than once a step.
+        """
+        for attempt in range(MAX_RETRIES + 1):
+            try:
+                self._once(run, look_again)
+                break
+            except Exception as error:
+                if not self._may_retry(run, error, attempt):
+                    raise
+                drop_dead_frames(error)
+            give_back_caches()
+            if self._training.gradients.touched():
+                self._refuse_if_shared(run)
+                self._training.start_again(run)
+                return False
+        if self._training.scaler is not None:
+            self._training.scaler.update()
+        return True
+
+    def clip(self, run: BatchRun) -> bool:
+        """Whether there was anything to clip, and still to do."""
+        if self._clip is None or run.clipped:
+            return False
+        own = getattr(self._training.model, "clip_grad_norm_", None)
+        if own is not None:
+            # FSDP knows how to take the norm over all shards.
+            own(self._clip)
+        else:
+            from torch.nn.utils import clip_grad_norm_
+
+            clip_grad_norm_(self._training.gradients.parameters, self._clip)
+        run.clipped = True
+        return True
+
+    def _once(self, run: BatchRun, look_again: Callable[[], Any] | None) -> None:
+        optimizer, scaler, gradients = (
+            self._training.optimizer,
+            self._training.scaler,
+            self._training.gradients,
+        )
+        gradients.mark()
+        if self._ranks.world > 1 and not run.reduced:
+            agreed = self._ranks.reduce(gradients.parameters, self._fitting.sizer.take_wish())
+            run.reduced = True
+            self._fitting.sizer.set(agreed)
+            gradients.mark()
+        if scaler is not None and not run.unscaled:
+            scaler.unscale_(optimizer)
+            run.unscaled = True
+            gradients.mark()
+        if self.clip(run):
+            gradients.mark()
+        self._guard.before_step()
+        if scaler is not None:
+            scaler.step(optimizer)
+        elif look_again is not None:
+            optimizer.step(Closure(run.loss, look_again))
+        else:
+            optimizer.step()
+        self._guard.after_step()
+
+    def _may_retry(self, run: BatchRun, error: Exception, attempt: int) -> bool:
+        """Puts the optimizer back as it was; False lets the error go on, and the other ranks know."""
+        found = self._fitting.out_of_memory(error)
+        last = attempt >= MAX_RETRIES
+        if found is not None:
+            why = "the optimizer's step was put back; cached memory was given back"
+            size = self._fitting.sizer.size or run.count
+            self._fitting.note(
+                Decision("raise" if last else "retry", size, GIVE_BACK, why), size, found, "step"
+            )
+            if not last:
+                self._fitting.decider.report_rung(GIVE_BACK, f"{why.capitalize()}.")
+            run.failures += 1
+            try:
+                self._guard.roll_back()
+            except Failure as refused:
+                self._ranks.gave_up(refused.fact)
+                raise
+        if found is None or last:
+            self._ranks.gave_up(str(error))
+            return False
+        return True
+
+    def _refuse_if_shared(self, run: BatchRun) -> None:
+        if not run.reduced:
+            return
+        self._ranks.gave_up("gradients were changed in part after they were reduced")
+        raise Failure(
+            "half-scaled-gradients",
+            "memory ran out while gradients that all ranks share were scaled",
+            "restart from the last checkpoint",
+        )
+
+
+# What can be set about a recovering step.
+
+
+class Settings(NamedTuple):
+    splitter: Splitter
+    share: Share
+    reduction: str
+    clip: float | None
+    autocast: Any
+    patience: float
+    rungs: dict[str, Callable[[], Any]]
+
+
+def settings(
+    size: Any,
+    split: Any,
+    share: Share,
+    reduction: str,
+    clip: float | None,
+    autocast: Any,
+    patience: float,
+    rungs: Any,
+) -> Settings:
+    check_share(share)
+    one_of("reduction", reduction, ("mean", "sum"))
+    unknown = set(rungs or {}) - set(HOOKS)
+    if unknown:
+        fact = f"there is no rung called {', '.join(sorted(map(str, unknown)))}"
+        raise BadValue(fact, f"use {', '.join(HOOKS)}")
+    return Settings(
+        Splitter(size, split), share, reduction, clip, autocast, patience, dict(rungs or {})
+    )
+
+
+# Optimizers that look at the loss more than once a step (LBFGS): each look is a batch of microbatches.
+
+
+def needs_closure(optimizer: Any) -> bool:
+    """Whether its step cannot be made without a function that computes the loss again."""
+    try:
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+    except (TypeError, ValueError):
+        return False
+    return closure is not None and closure.default is inspect.Parameter.empty
+
+
+def check_closure(optimizer: Any, scaler: Any, world: int) -> bool:
+    if not needs_closure(optimizer):
+        return False
+    name = type(optimizer).__name__
+    if scaler is not None or world > 1:
+        what = "a GradScaler" if scaler is not None else "several ranks"
+        raise Failure(
+            "closure-unsupported",
+            f"{name} computes the loss more than once a step, which cannot be combined with {what}",
+            "use an optimizer that steps on gradients alone",
+        )
+    return True
+
+
+class Closure:
+    """The first look is the batch that was just done; each later one runs all its microbatches again."""
+
+    def __init__(self, loss: Any, look_again: Callable[[], Any]) -> None:
+        self._loss = loss
+        self._look_again = look_again
+        self._looked = False
+
+    def __call__(self) -> Any:
+        if not self._looked:
+            self._looked = True
+            return self._loss
+        return self._look_again()
+
+
+# What a program gives a step: the value of its loss, and what else to try.
+
+
+def loss_of(value: Any) -> Any:
+    """The loss in what a loss function returned: itself, or the `loss` of a Hugging Face output."""
+    if hasattr(value, "backward"):
+        return value
+    if getattr(value, "loss", None) is not None:
+        return value.loss
+    if isinstance(value, dict) and "loss" in value:
+        return value["loss"]
+    if isinstance(value, tuple) and value and hasattr(value[0], "backward"):
+        return value[0]
+    raise Failure(
+        "no-loss",
+        f"the loss is a {type(value).__name__}, not a tensor",
+        "return the mean loss of the batch",
+    )
+
+
+def declared_rungs(model: Any, given: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
+    """The program's own, and checkpointing where the model knows how: it changes no result."""
+    inner = getattr(model, "module", model)
+    if "checkpointing" in given or not getattr(inner, "supports_gradient_checkpointing", False):
+        return dict(given)
+    if getattr(inner, "is_gradient_checkpointing", False) or not hasattr(
+        inner, "gradient_checkpointing_enable"
+    ):
+        return dict(given)
+    return {"checkpointing": inner.gradient_checkpointing_enable, **given}
+
 
 # All ranks make their steps in the same order, so the same number means the same step.
 _numbers = itertools.count()

@@ -11,10 +11,10 @@ import torch
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.corrections import resized
-from plimsoll.tracing.kernels import spectra
-from plimsoll.tracing.kernels.spectra import work_area
-from plimsoll.tracing.programs.devices.host_ops import is_on_host, is_part
+from plimsoll_trace.corrections import resized
+from plimsoll_trace.kernels import spectra
+from plimsoll_trace.kernels.spectra import work_area
+from plimsoll_trace.programs.devices.pretended import is_on_host, is_part
 
 CALLS = """
 import inspect
@@ -185,7 +185,7 @@ class InAProgram(unittest.TestCase):
 # With names of its own, so that nothing holds those of the program.
 LONG_WAY = """
 exec('''
-from plimsoll.tracing.programs import plain_ops
+from plimsoll_trace.programs import plain_ops
 plain_ops.PlainOps.run = lambda *_: plain_ops.MORE
 ''', {})
 """

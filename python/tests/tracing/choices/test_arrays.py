@@ -16,10 +16,10 @@ from tracing import PACKAGE, watching
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import likely_values, shuffling
-from plimsoll.tracing.known import computing, layout
-from plimsoll.tracing.programs.compiling.padding import _Trial
+from plimsoll_trace import small_values
+from plimsoll_trace.assumed import likely_values
+from plimsoll_trace.known_values import computing, layout
+from plimsoll_trace.programs.compiling.lowering import _Trial
 
 # The logits would take 8 GB of host memory as float32.
 PROGRAM = """
@@ -394,18 +394,18 @@ class Shuffling(unittest.TestCase):
     def test_the_first_are_those_of_the_whole(self):
         for count in (1, 2, 300, 5_000, SHUFFLING_MANY):
             for taken in (n for n in (0, 1, 17, 256, count) if n <= count):
-                first = shuffling.first_shuffled(count, taken)
-                self.assertTrue(torch.equal(first, shuffling.shuffled(count)[:taken]))
+                first = likely_values.first_shuffled(count, taken)
+                self.assertTrue(torch.equal(first, likely_values.shuffled(count)[:taken]))
                 self.assertEqual(first.dtype, torch.int64)
 
     def test_without_numpy_all_are_drawn(self):
-        with mock.patch.object(shuffling, "numpy", None):
-            first = shuffling.first_shuffled(SHUFFLING_MANY, 3)
-        self.assertTrue(torch.equal(first, shuffling.shuffled(SHUFFLING_MANY)[:3]))
+        with mock.patch.object(likely_values, "numpy", None):
+            first = likely_values.first_shuffled(SHUFFLING_MANY, 3)
+        self.assertTrue(torch.equal(first, likely_values.shuffled(SHUFFLING_MANY)[:3]))
 
     def test_a_program_that_takes_the_first_draws_no_others(self):
-        whole = shuffling.shuffled(SHUFFLING_MANY)
-        with mock.patch.object(shuffling, "shuffled", side_effect=AssertionError):
+        whole = likely_values.shuffled(SHUFFLING_MANY)
+        with mock.patch.object(likely_values, "shuffled", side_effect=AssertionError):
             with watching.watched():
                 taken = torch.randperm(SHUFFLING_MANY, device="meta")[:100]
                 value = small_values.likely_value_of(taken)
@@ -423,13 +423,13 @@ class Shuffling(unittest.TestCase):
                 value = small_values.likely_value_of(
                     torch.randperm(SHUFFLING_MANY, device="meta")[part]
                 )
-            self.assertTrue(torch.equal(value, shuffling.shuffled(SHUFFLING_MANY)[part]), part)
+            self.assertTrue(torch.equal(value, likely_values.shuffled(SHUFFLING_MANY)[part]), part)
         with watching.watched():
             value = small_values.likely_value_of(
                 torch.randperm(SHUFFLING_MANY, device="meta", dtype=torch.int32) + 1
             )
         self.assertEqual(value.dtype, torch.int32)
-        self.assertTrue(torch.equal(value, shuffling.shuffled(SHUFFLING_MANY).int() + 1))
+        self.assertTrue(torch.equal(value, likely_values.shuffled(SHUFFLING_MANY).int() + 1))
 
 
 # Products that Inductor pads where that is faster, as an H200 chose.

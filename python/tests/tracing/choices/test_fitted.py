@@ -11,8 +11,8 @@ from unittest import mock
 
 from tracing import PACKAGE
 
-from plimsoll.tracing.kernels import choices
-from plimsoll.tracing.kernels.fitted import files, forests, rules
+from plimsoll_trace.kernels import unranked
+from plimsoll_trace.kernels.fitted import models
 
 sys.path.insert(0, os.path.join(PACKAGE, "tools"))
 import fit_kernels
@@ -20,7 +20,11 @@ import fit_kernels
 TABLES = ("convolutions", "transforms")
 # Of every 40th layer and eight trees.
 SMALL_FIT = "e9690cb5910ca4861d4402991c8ca0873dfc003534a11af85e4dac761dca6575"
-HEADER = {"format": forests.FORMAT, "features": ["images", "width"], "forests": [{"name": "one"}]}
+HEADER = {
+    "format": models.FORESTS_FORMAT,
+    "features": ["images", "width"],
+    "forests": [{"name": "one"}],
+}
 RULE = {
     "group": "some",
     "name": "small images",
@@ -39,13 +43,13 @@ def odds(sum_of_leaves):
 
 class Trees(unittest.TestCase):
     def test_numbers_of_all_trees_add_up_to_the_odds(self):
-        self.assertEqual(forests.chance([0], []), 0.5)
-        self.assertEqual(forests.chance([100, -30], []), odds(70))
+        self.assertEqual(models.chance([0], []), 0.5)
+        self.assertEqual(models.chance([100, -30], []), odds(70))
 
     def test_a_value_up_to_the_threshold_goes_the_first_way(self):
         trees = [[1, 5.0, -50, 30]]
         for value, leaf in ((4.0, -50), (5.0, -50), (5.5, 30)):
-            self.assertEqual(forests.chance(trees, [99.0, value]), odds(leaf))
+            self.assertEqual(models.chance(trees, [99.0, value]), odds(leaf))
 
     def test_answers_may_be_further_questions(self):
         tree = [0, 2.0, [1, 7.0, 1, 20], [1, 3.0, 300, [0, 9.0, 4000, -500]]]
@@ -56,7 +60,7 @@ class Trees(unittest.TestCase):
             ((9, 4), 4000),
             ((10, 4), -500),
         ):
-            self.assertEqual(forests.chance([tree], values), odds(leaf))
+            self.assertEqual(models.chance([tree], values), odds(leaf))
 
 
 class InAFolder(unittest.TestCase):
@@ -71,7 +75,7 @@ class InAFolder(unittest.TestCase):
         return self.path
 
     def damaged(self, why, read):
-        with self.assertRaisesRegex(files.Damaged, why) as caught:
+        with self.assertRaisesRegex(models.Damaged, why) as caught:
             read()
         self.assertEqual(caught.exception.code, "damaged-file")
         self.assertIn("install plimsoll again", str(caught.exception))
@@ -80,7 +84,7 @@ class InAFolder(unittest.TestCase):
 class Files(InAFolder):
     def table(self, *lines, **header):
         text = "\n".join(map(json.dumps, ({**HEADER, **header}, *lines)))
-        return forests.Table(self.write(gzip.compress(text.encode())))
+        return models.Table(self.write(gzip.compress(text.encode())))
 
     def test_features_are_found_by_their_names(self):
         table = self.table([[1, 5.0, -50, 30], 7])
@@ -89,7 +93,7 @@ class Files(InAFolder):
         self.assertIsNone(table.chance("two", {}))
 
     def test_a_missing_or_broken_file_is_told(self):
-        self.damaged("No such file", lambda: forests.Table(self.path))
+        self.damaged("No such file", lambda: models.Table(self.path))
         whole = gzip.compress(json.dumps(HEADER).encode())
         for data, why in (
             (b"", "cut off"),
@@ -103,13 +107,13 @@ class Files(InAFolder):
         ):
             with self.subTest(data=data[:20]):
                 self.write(data)
-                self.damaged(why, lambda: forests.Table(self.path))
+                self.damaged(why, lambda: models.Table(self.path))
 
     def test_large_files_are_not_read_to_the_end(self):
         self.write(b"0" * ((4 << 20) + 1))
-        self.damaged("more than 4194304 bytes", lambda: forests.Table(self.path))
+        self.damaged("more than 4194304 bytes", lambda: models.Table(self.path))
         self.write(gzip.compress(b" " * ((32 << 20) + 1)))
-        self.damaged("more than 33554432 bytes unpacked", lambda: forests.Table(self.path))
+        self.damaged("more than 33554432 bytes unpacked", lambda: models.Table(self.path))
 
     def test_a_header_names_the_format_the_features_and_a_line_for_each_forest(self):
         for header, why in (
@@ -160,18 +164,18 @@ class Files(InAFolder):
     def test_a_program_that_replaces_open_does_not_stand_in_the_way(self):
         self.write(gzip.compress(b"content"))
         with mock.patch("builtins.open", side_effect=OSError("of the program")):
-            self.assertEqual(files.content_of(self.path), b"content")
+            self.assertEqual(models.content_of(self.path), b"content")
 
 
 class Rules(InAFolder):
     def read(self, *rows, **changes):
-        document = {"format": rules.FORMAT, "rules": rows, **changes}
-        return rules.read(self.write(gzip.compress(json.dumps(document).encode())))
+        document = {"format": models.RULES_FORMAT, "rules": rows, **changes}
+        return models.read(self.write(gzip.compress(json.dumps(document).encode())))
 
     def test_the_first_row_decides_whose_conditions_all_hold(self):
         wider = {**RULE, "name": "all", "when": {"images": [None, 9]}, "which": ["grad_input"]}
         with mock.patch.object(
-            rules, "table", return_value=self.read(RULE, wider, {**wider, "name": "late"})
+            models, "rule_table", return_value=self.read(RULE, wider, {**wider, "name": "late"})
         ):
             for which, images, name in (
                 ("forward", 1, None),
@@ -184,10 +188,10 @@ class Rules(InAFolder):
                 ("grad_weight", 2, None),
             ):
                 facts = {"images": images, "filter": "3 x 3"}
-                found = rules.first("some", which, facts.get)
+                found = models.first("some", which, facts.get)
                 self.assertEqual(found and found.name, name, (which, images))
-            self.assertIsNone(rules.first("some", "forward", {"images": 3, "filter": "5 x 5"}.get))
-            self.assertIsNone(rules.first("others", "forward", {}.get))
+            self.assertIsNone(models.first("some", "forward", {"images": 3, "filter": "5 x 5"}.get))
+            self.assertIsNone(models.first("others", "forward", {}.get))
 
     def test_a_row_may_correct_what_trees_say(self):
         row = {**RULE, "kernel": "trees", "least": 0.2, "most": 0.4, "sure": 0.98}
@@ -218,13 +222,13 @@ class Rules(InAFolder):
             with self.subTest(change=str(change)[:40]):
                 self.damaged("is not whole", lambda change=change: self.read({**RULE, **change}))
         self.damaged("no rules", lambda: self.read())
-        self.damaged("format", lambda: self.read(RULE, format=forests.FORMAT))
+        self.damaged("format", lambda: self.read(RULE, format=models.FORESTS_FORMAT))
 
 
 class Shipped(unittest.TestCase):
     def test_trees_are_whole_and_ask_about_features_that_are_known(self):
         for name in TABLES:
-            table = forests.table(name)
+            table = models.table(name)
             asked = [forest["name"] for forest in table.about["forests"]]
             trees = {forest: table.trees(forest) for forest in asked}
             self.assertEqual({len(found) for found in trees.values()}, {fit_kernels.TREES + 1})
@@ -235,12 +239,12 @@ class Shipped(unittest.TestCase):
 
     def test_the_truth_is_what_they_were_fitted_to(self):
         for name in TABLES:
-            about = forests.table(name).about
+            about = models.table(name).about
             made = fit_kernels.ground(name)
             self.assertEqual({key: about[key] for key in made}, made)
 
     def test_they_name_versions_and_the_scores_of_layers_that_were_left_out(self):
-        about = {name: forests.table(name).about for name in TABLES}
+        about = {name: models.table(name).about for name in TABLES}
         for name in TABLES:
             told = [about[name][key] for key in ("card", "cudnn", "torch")]
             self.assertEqual(told, ["NVIDIA H200", "9.19.0", "2.11.0+cu130"])
@@ -252,19 +256,19 @@ class Shipped(unittest.TestCase):
         self.assertGreater(min(found.values()), 75)
 
     def test_rules_ask_for_facts_that_are_known_and_tell_how_many_layers_they_came_from(self):
-        found = [rule for rows in rules.table().values() for rule in rows]
-        self.assertEqual(sorted(rules.table()), ["by pixels", "left out", "transforms"])
+        found = [rule for rows in models.table_of_rules().values() for rule in rows]
+        self.assertEqual(sorted(models.table_of_rules()), ["by pixels", "left out", "transforms"])
         for rule in found:
             with self.subTest(rule=rule.name):
-                self.assertLessEqual(set(rule.when), set(choices.FACTS))
+                self.assertLessEqual(set(rule.when), set(unranked.FACTS))
                 self.assertTrue(rule.layers > 0 and 0 <= rule.taken <= rule.layers)
-                self.assertIn(rule.kernel, ("ranked", "trees", *choices.WORKSPACES))
+                self.assertIn(rule.kernel, ("ranked", "trees", *unranked.WORKSPACES))
 
 
 class Fitted(unittest.TestCase):
     def test_a_small_part_of_the_layers_gives_the_same_trees_again(self):
         names, found = fit_kernels.samples("transforms", every=40)
-        self.assertEqual(names, forests.table("transforms").features)
+        self.assertEqual(names, models.table("transforms").features)
         trees = {name: fit_kernels.fit(*rows, trees=8) for name, rows in found.items()}
         self.assertEqual(fit_kernels.digest(trees), SMALL_FIT)
 
@@ -274,7 +278,7 @@ class Fitted(unittest.TestCase):
             path = os.path.join(folder, "made.json.gz")
             with open(path, "wb") as file:
                 file.write(fit_kernels.packed(HEADER, trees))
-            self.assertEqual(forests.Table(path).trees("one"), trees["one"])
+            self.assertEqual(models.Table(path).trees("one"), trees["one"])
 
     def test_values_on_both_sides_of_a_threshold_stay_there(self):
         for low, high, threshold in (

@@ -9,9 +9,9 @@ import torch
 from tracing.kinds.traced_program import rows_of
 from tracing.test_convolutions import problem
 
-from plimsoll.tracing.kernels import cudnn
-from plimsoll.tracing.kernels.cudnn_library import _Is
-from plimsoll.tracing.known import computing
+from plimsoll_trace.kernels import cudnn
+from plimsoll_trace.kernels.cudnn_library import _Is
+from plimsoll_trace.known_values import computing
 
 PROGRAM = """
 import torch
@@ -82,7 +82,7 @@ class Ranked(unittest.TestCase):
 
     def test_all_settings_of_a_kernel_are_read(self):
         listed = self.known.tried(LAYER, "forward")
-        with mock.patch("plimsoll.tracing.kernels.cudnn_library._FEW_KNOBS", 1):
+        with mock.patch("plimsoll_trace.kernels.cudnn_library._FEW_KNOBS", 1):
             self.assertEqual(self.known.tried(LAYER, "forward"), listed)
         self.assertGreater(max(len(one.knobs) for one in listed), 1)
 

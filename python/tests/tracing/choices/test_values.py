@@ -13,15 +13,15 @@ from tracing import watching
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import watched
 
-from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import trained
-from plimsoll.tracing.choices.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
-from plimsoll.tracing.choices.drawn_values import spread
-from plimsoll.tracing.known import computing, later
-from plimsoll.tracing.programs.values import PlausibleScalars
-from plimsoll.tracing.scalars import UNKNOWN
-from plimsoll.tracing.standins.copies import deep_copy
+from plimsoll_trace import ledger as kinds
+from plimsoll_trace import small_values
+from plimsoll_trace.assumed.chosen import DRAWN_NOTE, EVEN_NOTE, NOTE
+from plimsoll_trace.assumed.likely_values import spread
+from plimsoll_trace.known_values import computing, later
+from plimsoll_trace.programs import watch
+from plimsoll_trace.programs.devices.pretended import deep_copy
+from plimsoll_trace.programs.values import PlausibleScalars
+from plimsoll_trace.scalars import UNKNOWN
 
 
 def known(value):
@@ -71,13 +71,13 @@ class Trained(unittest.TestCase):
             one.grad = None if number == 1 else torch.empty(2, device="meta")
         optimizer = torch.optim.SGD([*parameters, *model.parameters()], 0.1)
         with mock.patch.object(torch, "_foreach_add", wraps=torch._foreach_add) as added:
-            before = trained.values_before(optimizer)
+            before = watch.values_before(optimizer)
         self.assertEqual(added.call_count, 1)
         self.assertEqual([one is parameters[0] for one, _ in before], [True, False])
         for number, (parameter, value) in zip((0, 2), before):
             self.assertEqual(value.tolist(), (torch.full((2,), float(number)) + 1e-4).tolist())
             self.assertEqual(copy.copy(small_values.value_of(parameter)).tolist(), [number] * 2)
-        self.assertEqual(trained.values_before(torch.optim.SGD(model.parameters(), 0.1)), [])
+        self.assertEqual(watch.values_before(torch.optim.SGD(model.parameters(), 0.1)), [])
 
 
 # Rows that drawn numbers choose: the interval allows for some less and some more, not for none and for all.

@@ -15,11 +15,11 @@ from tracing import PACKAGE
 from tracing.files.traced_folder import TracedFolder
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.options import COPIES
-from plimsoll.tracing.programs import weights
-from plimsoll.tracing.programs.files import by_number, overlay
-from plimsoll.tracing.programs.places import Places
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.options import COPIES
+from plimsoll_trace.programs import weights
+from plimsoll_trace.programs.files import by_number, overlay
+from plimsoll_trace.programs.places import Places
+from plimsoll_trace.standins.patches import Patches
 
 TRACKER = """
 import os, subprocess
@@ -291,7 +291,7 @@ class Dependencies(TracedFolder):
 
     def state(self, files, before=None):
         asked = json.dumps({"files": files, "before": before})
-        command = [sys.executable, "-m", "plimsoll.trace", "--state"]
+        command = [sys.executable, "-m", "plimsoll_trace", "--state"]
         environment = {**os.environ, "PYTHONPATH": PACKAGE}
         ended = subprocess.run(
             command, input=asked, env=environment, capture_output=True, text=True, check=True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tracing.files.traced_folder import TracedFolder
 
-from plimsoll.tracing.options import COPIES, VIEW
+from plimsoll_trace.options import COPIES, VIEW
 
 ALL = (VIEW, COPIES)
 # Only the kernel sees what other programs and libraries in C do.

@@ -6,8 +6,8 @@ import unittest
 
 from tracing.files.traced_folder import TracedFolder
 
-from plimsoll.tracing.options import COPIES
-from plimsoll.tracing.programs.children import WRITE_FOR_REAL
+from plimsoll_trace.options import COPIES
+from plimsoll_trace.programs.children import WRITE_FOR_REAL
 
 IN_PYTHON = """
 import os, subprocess, sys, torch

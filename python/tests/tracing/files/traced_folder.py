@@ -10,7 +10,7 @@ import warm
 
 from tracing import PACKAGE
 
-from plimsoll.tracing.options import COPIES
+from plimsoll_trace.options import COPIES
 
 
 class TracedFolder(unittest.TestCase):
@@ -26,7 +26,7 @@ class TracedFolder(unittest.TestCase):
             file.write(text)
 
     def start(self, program, scratch=None, protection=None, output=os.devnull):
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         temporary = {} if scratch is None else {"TMPDIR": scratch}
         return warm.Popen(
             [

@@ -16,8 +16,8 @@ from tracing import PACKAGE
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.gpu import gpu_of
-from plimsoll.tracing.standins.attention_kernels import choose
+from plimsoll_trace.gpu import gpu_of
+from plimsoll_trace.standins.attention import choose
 
 
 def chosen(dtype=torch.bfloat16, head=64, masked=False, keys=16, **settings):
@@ -433,7 +433,7 @@ def traced(text, *arguments):
         output = os.path.join(folder, "trace.jsonl")
         with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
             file.write(text)
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", "train.py", *arguments],
             cwd=folder,

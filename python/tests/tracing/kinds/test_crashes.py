@@ -39,7 +39,7 @@ except KeyError as error:
 def traced(folder, text):
     with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
         file.write(text)
-    command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", "t.jsonl"]
+    command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", "t.jsonl"]
     return warm.run(
         [*command, "--program", "train.py"],
         cwd=folder,

@@ -9,8 +9,8 @@ import transformers
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import watched
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.programs.observer import NOTE, Texts
+from plimsoll_trace import small_values
+from plimsoll_trace.programs.observer import NOTE, Texts
 
 SAMPLED = """
 import torch
@@ -42,7 +42,7 @@ with torch.device("cuda"):
 """
 COMPARED = """
 import torch
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 from transformers import LlamaConfig, LlamaForCausalLM
 
 asked, alike = [], tokens._Token.alike
@@ -125,7 +125,7 @@ assert (torch.full((3,), 2, device="cuda") == 2).all()
 LONG = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 
 tokens._RUN_FIRST = TOKENS
 config = LlamaConfig(
@@ -178,7 +178,7 @@ torch.empty(len(runs)""",
 AHEAD = """
 import torch
 from transformers import ProphetNetConfig, ProphetNetForConditionalGeneration
-from plimsoll.tracing.programs.passes import tokens
+from plimsoll_trace.programs.passes import tokens
 
 tokens._RUN_FIRST = TOKENS
 config = ProphetNetConfig(

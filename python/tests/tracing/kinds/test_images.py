@@ -24,13 +24,12 @@ from torchvision.ops import (
 from tracing import PACKAGE, watching
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing import small_values
-from plimsoll.tracing.choices import likely_values
-from plimsoll.tracing.choices.chosen import LIKELY_NOTE, NOTE
-from plimsoll.tracing.kernels import cudnn
-from plimsoll.tracing.kernels.convolution import Problem
-from plimsoll.tracing.kernels.fitted import transforms
-from plimsoll.tracing.programs import values
+from plimsoll_trace import small_values
+from plimsoll_trace.assumed import likely_values
+from plimsoll_trace.assumed.chosen import LIKELY_NOTE, NOTE
+from plimsoll_trace.kernels import cudnn
+from plimsoll_trace.kernels.convolution import Problem
+from plimsoll_trace.programs import values
 
 ASKED = os.path.join(os.path.dirname(PACKAGE), "bench", "truth", "asked-convolutions.json.xz")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -195,7 +194,7 @@ def chance_of(images, inputs, side, outputs, width, which, dtype=torch.float32, 
     )
     weight = torch.empty(outputs, inputs, width, width, dtype=dtype, device="meta")
     layer = Problem(x, weight, y, [1, 1], [padding] * 2, [1, 1], False, 1)
-    return transforms.transform(layer, which, cudnn.library().choose(layer, which))[1]
+    return cudnn.likely_transform(layer, which, cudnn.library().choose(layer, which))[1]
 
 
 class FiltersAsLargeAsImages(unittest.TestCase):

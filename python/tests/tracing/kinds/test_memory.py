@@ -18,12 +18,12 @@ from tracing import PACKAGE
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import watched
 
-from plimsoll.tracing.programs import run
-from plimsoll.tracing.programs.reserved import Reserved
+from plimsoll_trace.programs import run
+from plimsoll_trace.programs.reserved import Reserved
 
 ROUNDS = """
 import random, resource, torch
-from plimsoll.tracing.known.freed_memory import keep_freed_memory
+from plimsoll_trace.programs.devices.moves import keep_freed_memory
 
 torch.set_num_threads(1)
 keep_freed_memory()
@@ -48,7 +48,7 @@ print(faults * resource.getpagesize() / size)
 
 GIVEN_BACK = """
 import torch
-from plimsoll.tracing.known.freed_memory import give_freed_memory_back, keep_freed_memory
+from plimsoll_trace.programs.devices.moves import give_freed_memory_back, keep_freed_memory
 
 def held():
     with open("/proc/self/statm") as file:
@@ -228,7 +228,7 @@ class SharedMemory(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.trace = ["-m", "plimsoll.trace", "--output", "t.jsonl", "--program"]
+        self.trace = ["-m", "plimsoll_trace", "--output", "t.jsonl", "--program"]
 
     def test_tied_tensors_stay_tied_in_a_trace_as_without_one(self):
         traced = run_of_shared_memory(TIED, self.folder, *self.trace)
@@ -399,7 +399,7 @@ class CudaGraphs(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(program)
             output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
             done = warm.run(
                 [*command, "--program", "train.py", mode],
                 cwd=folder,

@@ -7,11 +7,11 @@ import torch
 from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
-from plimsoll.tracing.kernels.registry import rule, rule_for
-from plimsoll.tracing.kernels.sorting import sort_scratch
-from plimsoll.tracing.ledger import TEMPORARY, Ledger
-from plimsoll.tracing.programs.drawing.draws import Draws, skip
-from plimsoll.tracing.programs.passes.written import steps_of, write_steps
+from plimsoll_trace.kernels.registry import rule, rule_for
+from plimsoll_trace.kernels.sorting import sort_scratch
+from plimsoll_trace.ledger import TEMPORARY, Ledger
+from plimsoll_trace.programs.passes.written import steps_of, write_steps
+from plimsoll_trace.programs.random_draws import Draws, skip
 
 # Scores of 16 and of 48 texts, each over 60,000 words.
 SORTED = {

@@ -483,7 +483,7 @@ class PublicPrograms(unittest.TestCase):
                 "PLIMSOLL_DEBUG": "",
                 "HF_DATASETS_CACHE": os.path.join(other, "cache"),
             }
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
             done = warm.run(
                 [*command, "--program", "train.py"],
                 cwd=folder,

@@ -17,7 +17,7 @@ def rows_of(test, text):
         with open(program, "w", encoding="utf-8") as file:
             file.write(text)
         output = os.path.join(folder, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", program],
             env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},

@@ -25,13 +25,13 @@ from torch.fx._lazy_graph_module import _get_graph_module_cls
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling.entry import Calls, _compiled_model
-from plimsoll.tracing.programs.compiling.equal_kernels import key
-from plimsoll.tracing.programs.compiling.execution import Forms, forms
-from plimsoll.tracing.programs.compiling.likely_sizes import Loads, Size, evaluates, likely
-from plimsoll.tracing.programs.compiling.lowering_fork import Coming
-from plimsoll.tracing.programs.compiling.parts import Parts
-from plimsoll.tracing.programs.compiling.quicker import needed, possible_patterns, quicker
+from plimsoll_trace.programs.compiling.entry import Calls, _compiled_model
+from plimsoll_trace.programs.compiling.equal_kernels import key
+from plimsoll_trace.programs.compiling.execution import Forms, forms
+from plimsoll_trace.programs.compiling.likely_sizes import Loads, Size, evaluates, likely
+from plimsoll_trace.programs.compiling.lowering_fork import Coming
+from plimsoll_trace.programs.compiling.parts import Parts
+from plimsoll_trace.programs.compiling.skipped_work import needed, possible_patterns, skipping_work
 
 CONVOLUTIONS = """
 import torch
@@ -166,14 +166,17 @@ class Buffer:
 class QuickerCompiler(unittest.TestCase):
     def test_rules_of_types_are_made_once_however_many_kernels_ask_for_them(self):
         fill = mock.Mock()
-        with mock.patch.object(DtypePropagationOpsHandler, "__init__", lambda _: fill()), quicker():
+        with (
+            mock.patch.object(DtypePropagationOpsHandler, "__init__", lambda _: fill()),
+            skipping_work(),
+        ):
             for _ in range(3):
                 DtypePropagationOpsHandler()
         fill.assert_called_once()
 
     def test_what_buffers_have_in_common_is_asked_once_in_each_graph(self):
         ask = mock.Mock(side_effect=["key of the first graph", "of the second"])
-        with mock.patch.object(wrapper, "buffer_reuse_key", ask), quicker():
+        with mock.patch.object(wrapper, "buffer_reuse_key", ask), skipping_work():
             for graph in (Buffer(), Buffer()):
                 with V.set_graph_handler(graph):
                     given = {wrapper.buffer_reuse_key(Buffer()) for _ in range(3)}
@@ -188,7 +191,7 @@ class QuickerCompiler(unittest.TestCase):
         with (
             mock.patch.object(fakes, "init_gpu_context", lambda *_: None),
             mock.patch.object(lowering, "unsupported_input_tensor", ask),
-            quicker(),
+            skipping_work(),
         ):
             tensors = [
                 FakeTensor(mode, torch.empty(2, dtype=kind, device="meta"), torch.device(place, 0))
@@ -226,7 +229,7 @@ class QuickerCompiler(unittest.TestCase):
     def test_graphs_are_not_written_for_a_log_and_ops_do_not_switch_dynamo_off(self):
         own = FakeTensorMode.__torch_dispatch__.__wrapped__
         marks = dict(vars(own))
-        with quicker():
+        with skipping_work():
             self.assertIsNone(graph_compile._log_joint_graph(mock.Mock(), mock.Mock()))
             self.assertEqual(
                 graph_compile._log_fw_bw_graphs(*[mock.Mock()] * 5),
@@ -236,7 +239,7 @@ class QuickerCompiler(unittest.TestCase):
         self.assertEqual(vars(own), marks)
 
     def test_nothing_is_hashed_and_graphs_are_written_as_code_when_they_are_called(self):
-        with quicker():
+        with skipping_work():
             self.assertEqual(torch.utils._triton.triton_hash_with_backend(), "")
             self.assertEqual(CacheBase.get_system(), {"hash": ""})
             self.assertEqual(_get_graph_module_cls().__name__, "_LazyGraphModule")
@@ -261,7 +264,7 @@ for (x,) in train:
 """
 # Which graphs this process lowers itself.
 COUNTED = """
-from plimsoll.tracing.programs.compiling.lowering import Lowering
+from plimsoll_trace.programs.compiling.lowering import Lowering
 lower, mine = Lowering._lower, []
 def counted(self, graph, inputs, kind):
     mine.append(kind)
@@ -534,7 +537,7 @@ EQUAL_GRAPHS_PROGRAM = """
 import os
 import torch
 from torch import nn
-from plimsoll.tracing.programs.compiling import lowering
+from plimsoll_trace.programs.compiling import lowering
 
 os.sched_getaffinity = lambda _: {{0}}
 lowered = []
@@ -593,7 +596,7 @@ import os
 import torch
 from torch import nn
 from torch._inductor.codegen.triton import TritonKernel
-import plimsoll.tracing.programs.compiling.quicker as quicker
+import plimsoll_trace.programs.compiling.skipped_work as quicker
 
 class Layer(nn.Module):
     def __init__(self):

@@ -9,7 +9,7 @@ from torch._inductor import ir, sizevars, utils
 from torch._inductor.sizevars import SizeVarAllocator
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from plimsoll.tracing.programs.compiling.formulas import formulas_once
+from plimsoll_trace.programs.compiling.repeated_work import formulas_once
 
 i, j, k = sympy.symbols("i j k0", integer=True, nonnegative=True)
 RANGES = {i: sympy.Integer(8), j: sympy.Integer(32)}

@@ -16,8 +16,8 @@ from tracing import PACKAGE
 from tracing.kinds.test_crashes import traced
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.lightning import _ends_with_an_epoch, _limits
-from plimsoll.tracing.programs.loops.loaders import Passage
+from plimsoll_trace.programs.lightning import _ends_with_an_epoch, _limits
+from plimsoll_trace.programs.loops.loaders import Passage
 
 QUANTIZED = """
 import torch
@@ -345,7 +345,7 @@ class TorchScript(unittest.TestCase):
 
 RUN = """
 import json, sys
-from plimsoll.trace import main
+from plimsoll_trace.__main__ import main
 status = main(["--gpu", "h200", "--output", sys.argv[1], "--program", sys.argv[2]])
 slow = ("torch._dynamo.convert_frame", "sympy.core", "pandas", "datasets.arrow_dataset", "peft.peft_model")
 print(json.dumps([name for name in slow if name in sys.modules]))

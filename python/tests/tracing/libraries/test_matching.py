@@ -6,7 +6,7 @@ from unittest import mock
 from sympy import Basic, Integer, Wild, symbols
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from plimsoll.tracing.programs.compiling.formulas import quickly_matched
+from plimsoll_trace.programs.compiling.repeated_work import quickly_matched
 
 i, j = symbols("i j", integer=True, nonnegative=True)
 scale = Wild("scale", exclude=[0], integer=True)

@@ -25,9 +25,9 @@ from torch._subclasses import FakeTensorMode
 from tracing.kinds.test_crashes import traced
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.compiling import ahead, beside
-from plimsoll.tracing.programs.compiling.fake_results import results_once
-from plimsoll.tracing.programs.compiling.quicker import compared_once
+from plimsoll_trace.programs.compiling import beside
+from plimsoll_trace.programs.compiling.repeated_work import results_once
+from plimsoll_trace.programs.compiling.skipped_work import compared_once
 
 i, j = sympy.symbols("i j", integer=True, nonnegative=True)
 VALUES = (0, 3, True, sympy.Integer(3), sympy.Integer(-1), sympy.Rational(7, 2), 3.0, i, i + 1, j)
@@ -276,7 +276,7 @@ assert torch.ops.aten.silu_backward.default in decomposition_table
 assert (torch.empty(3, device="meta") + 1).shape == (3,)
 print(hash(op) == object.__hash__(op))
 """
-ASKED = "from plimsoll.tracing.imports.op_hashes import hash_by_place as asked; asked()"
+ASKED = "from plimsoll_trace.imports.fewer import hash_by_place as asked; asked()"
 
 
 def shown(test, *lines):
@@ -305,16 +305,16 @@ PROGRAM = """
 import os
 import torch
 from torch import nn
-from plimsoll.tracing.programs.compiling import ahead, beside
-from plimsoll.tracing.programs.compiling.lowering import Lowering
+from plimsoll_trace.programs.compiling import beside
+from plimsoll_trace.programs.compiling.lowering import Lowering
 
 os.sched_getaffinity = lambda _: set(range({cores}))
-begin, forks, lowered, early = ahead.begin, [], [], []
+begin, forks, lowered, early = beside.begin, [], [], []
 def counted(work):
     early.append(not lowered)
     forks.append(begin({work}))
     return forks[-1]
-ahead.begin = counted
+beside.begin = counted
 lower = Lowering._lower
 def here(self, graph, inputs, kind):
     lowered.append(kind)
@@ -381,9 +381,9 @@ class Guesses(unittest.TestCase):
             graph.placeholder(name).meta["val"] = torch.empty(4, 8, device="meta")
         graph.output(())
         works, forks = [], [mock.Mock(), mock.Mock()]
-        with mock.patch.object(ahead, "begin", lambda work: (works.append(work), forks.pop(0))[1]):
+        with mock.patch.object(beside, "begin", lambda work: (works.append(work), forks.pop(0))[1]):
             first, second = forks
-            foreseen = ahead.Ahead(lambda _, inputs: [one.stride() for one in inputs])
+            foreseen = beside.Ahead(lambda _, inputs: [one.stride() for one in inputs])
             foreseen.begin()
             self.assertEqual(works, [])
             foreseen.guess(torch.fx.GraphModule({}, graph))

@@ -10,11 +10,10 @@ import torch
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.loops import syntax
-from plimsoll.tracing.programs.loops.batch_loops import BatchLoop, Numbered
-from plimsoll.tracing.programs.loops.growing import Growing, growth_of
-from plimsoll.tracing.programs.loops.reading_ahead import NotPassedOn, pack, unpack
-from plimsoll.tracing.programs.loops.repeated import Repeated
+from plimsoll_trace.programs.loops import syntax
+from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered
+from plimsoll_trace.programs.loops.loaders import Growing, Repeated, growth_of
+from plimsoll_trace.programs.loops.reading_ahead import NotPassedOn, pack, unpack
 
 PROGRAM = """
 import torch

@@ -14,12 +14,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.programs.drawing import largest
-from plimsoll.tracing.programs.libraries import SeenStep
-from plimsoll.tracing.programs.loops import order, reading_ahead
-from plimsoll.tracing.programs.loops.batch_loops import Number
-from plimsoll.tracing.programs.watch import StepSizes
-from plimsoll.tracing.standins.patches import Patches
+from plimsoll_trace.programs import random_draws
+from plimsoll_trace.programs.libraries import SeenStep
+from plimsoll_trace.programs.loops import order, reading_ahead
+from plimsoll_trace.programs.loops.batch_loops import Number
+from plimsoll_trace.programs.watch import StepSizes
+from plimsoll_trace.standins.patches import Patches
 
 
 class Drawn(Dataset):
@@ -185,7 +185,7 @@ class ReadAhead(unittest.TestCase):
         self.observer = Observer()
         # However busy the machine is, another process is waited for.
         patient = ("_PATIENCE", 120.0)
-        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.Living()), patient):
+        for name, value in (("_SECONDS", 0.0), ("_REFUSED", reading_ahead.WeakTable()), patient):
             patch = mock.patch.object(reading_ahead, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -286,7 +286,7 @@ class DrawnSizes(unittest.TestCase):
         self.addCleanup(np.random.set_state, np.random.get_state())
         patches = Patches()
         self.addCleanup(patches.undo)
-        largest.install(patches)
+        random_draws.install(patches)
 
     def test_the_largest_comes_second_at_each_place_that_draws(self):
         sides = [random.choice(SIDES) for _ in range(3)]

@@ -15,12 +15,12 @@ import warm
 
 from tracing import PACKAGE
 
-from plimsoll.tracing.programs.loops import syntax
-from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
-from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
-from plimsoll.tracing.programs.loops.rewritten import Counter, Turns, is_the_programs
-from plimsoll.tracing.programs.watch import Finished
-from plimsoll.tracing.programs.watch import Watch as RealWatch
+from plimsoll_trace.programs.loops import syntax
+from plimsoll_trace.programs.loops.batch_loops import BatchLoop
+from plimsoll_trace.programs.loops.patience import Items, Patience, Running
+from plimsoll_trace.programs.loops.rewritten import Counter, Turns, is_the_programs
+from plimsoll_trace.programs.watch import Finished
+from plimsoll_trace.programs.watch import Watch as RealWatch
 
 TRAINING = """
 import torch
@@ -399,7 +399,7 @@ class Loops(unittest.TestCase):
         with open(os.path.join(folder.name, "train.py"), "w", encoding="utf-8") as file:
             file.write(text)
         output = os.path.join(folder.name, "trace.jsonl")
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll_trace", "--output", output]
         done = warm.run(
             [*command, "--program", "train.py"],
             cwd=folder.name,

@@ -10,12 +10,11 @@ from torch.utils.data import DataLoader, Sampler
 
 from tracing.kinds.traced_program import rows_of
 
-from plimsoll.tracing.ledger import Ledger
-from plimsoll.tracing.programs.loops import order
-from plimsoll.tracing.programs.loops.ragged import Ragged
-from plimsoll.tracing.programs.loops.settling import Settling
-from plimsoll.tracing.programs.values import some_are_taken
-from plimsoll.tracing.programs.watch import Stages
+from plimsoll_trace.ledger import Ledger
+from plimsoll_trace.programs.loops import order
+from plimsoll_trace.programs.loops.ragged import Ragged, Settling
+from plimsoll_trace.programs.values import some_are_taken
+from plimsoll_trace.programs.watch import Stages
 
 EXPERTS = """
 import torch

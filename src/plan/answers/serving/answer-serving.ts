@@ -1,17 +1,20 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Gpu } from '../../../estimate/cards/gpu-table.js';
+import type { ReadSource } from '../../../estimate/estimate-work.js';
 import { inThisThread } from '../../../estimate/estimate-work.js';
-import type { ReadSource } from '../../../estimate/model-source.js';
 import { estimateProgram } from '../../../estimate/program-estimate.js';
 import { generateFormula } from '../../../estimate/serving/generate-formula.js';
 import type { CacheType } from '../../../estimate/serving/kv-cache.js';
-import { type ServeRoom, serveEstimate } from '../../../estimate/serving/serve-estimate.js';
+import {
+  longestRequest,
+  type ServeRoom,
+  serveEstimate,
+  writerOf,
+} from '../../../estimate/serving/serve-estimate.js';
 import { pythonProgram } from '../../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
-import type { KnownModel } from '../../../model/types.js';
 import { MiB } from '../../../units/bytes.js';
-import { isKnown } from '../../../units/known.js';
 import { cardOfEstimate, type EstimateDocument } from '../answer-estimate.js';
 import { type AnswerMachine, chosenGpu } from '../machine.js';
 import type { WorkloadRequest } from '../workload-request.js';
@@ -24,8 +27,6 @@ export interface ServingDocument extends EstimateDocument {
 
 /** vLLM's own. */
 const usualUtilization = 0.9;
-/** Where neither the request nor the model says how long a request may be. */
-const usualLength = 4096;
 
 /**
  * What `plimsoll estimate --mode generate` and `--mode serve` answer.
@@ -80,7 +81,7 @@ function filled(asked: ServeAsked, { model, config }: ReadSource) {
   const isGguf = model.weights?.format === 'gguf';
   return {
     engine: asked.engine ?? (isGguf ? 'llama.cpp' : 'vllm'),
-    maxModelLen: asked.maxModelLen ?? longest(known),
+    maxModelLen: asked.maxModelLen ?? longestRequest(known),
     utilization: asked.utilization ?? usualUtilization,
     precision,
     cacheType:
@@ -104,7 +105,7 @@ async function generating(
   const { batch, prompt, newTokens, beams, precision } = asked;
   const counts = { batch, prompt, new: newTokens, beams };
   const words = Object.entries(counts).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  const program = ['-m', 'plimsoll.tracing.generating', '--config', config];
+  const program = ['-m', 'plimsoll_trace.generating', '--config', config];
   try {
     return await estimateProgram(
       { command: ['python', ...program, ...words, '--precision', precision], gpu },
@@ -120,31 +121,6 @@ async function generating(
       notes: [`By formula, as it could not be traced: ${error.fact}`, ...found.notes],
     };
   }
-}
-
-/** A model that writes text; of others neither mode tells anything. */
-function writerOf(description: ReadSource['model']['description']): KnownModel {
-  if (description.family === 'unknown') {
-    throw notWriting(`The family "${description.modelType}" is not known here.`);
-  }
-  const { kind } = description;
-  if (kind === 'decoder' || kind === 'encoder-decoder') return description;
-  throw notWriting(`${description.className} does not write text.`);
-}
-
-function longest({ stacks }: KnownModel): number {
-  const [input] = stacks.map((stack) => stack.input);
-  if (input === undefined || input.kind === 'image') return usualLength;
-  return isKnown(input.maxPositions) ? input.maxPositions : usualLength;
-}
-
-function notWriting(fact: string): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'no-formula',
-    fact,
-    next: 'Name a language model of a known family, or trace a program of yours: plimsoll estimate -- python generate.py',
-  });
 }
 
 function noConfig(path: string): Failure {

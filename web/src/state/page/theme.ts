@@ -1,4 +1,4 @@
-import { partClasses, partVariables } from '../../../../src/report/part-looks.js';
+import { partClasses, partVariables } from '../../../../src/report/estimate-words.js';
 import { createStore } from '../live/store.js';
 import { remember, remembered } from './remembered.js';
 

@@ -17,8 +17,8 @@ import {
   planVerdict,
   settingRows,
   settingsHeading,
+  shardingText,
 } from '../../../../src/report/plan-words.js';
-import { shardingText } from '../../../../src/report/ranks/sharding-text.js';
 import { percentWords } from '../../../../src/report/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import type { PlanDocument } from '../../api/types.js';

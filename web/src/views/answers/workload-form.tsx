@@ -9,10 +9,10 @@ import {
   peakHeading,
   recommendedWords,
   savingsBasis,
+  serveText,
   settingOptions,
   verdictOf,
 } from '../../../../src/report/estimate-words.js';
-import { serveText } from '../../../../src/report/text/serve-room-text.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { postQuestion } from '../../api/client.js';
 import { asRefusal, type Refusal } from '../../api/refusal.js';
@@ -309,7 +309,7 @@ function ServingFields(props: {
 }
 
 /** The memory of a workload, and whether the card has it, in the words of `plimsoll estimate`. */
-function EstimateAnswer(props: { estimate: EstimateDocument; infers: boolean }) {
+export function EstimateAnswer(props: { estimate: EstimateDocument; infers: boolean }) {
   const { estimate } = props;
   const { gpu } = estimate;
   // Of a training the plan tells it, with the memory of the whole step.

@@ -6,8 +6,7 @@ import {
   progressLines,
   valueHeights,
 } from '../../../../src/report/progress-lines.js';
-import { holderWords } from '../../../../src/report/run-holders.js';
-import { percentWords } from '../../../../src/report/words.js';
+import { holderWords, percentWords } from '../../../../src/report/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { formatSeconds } from '../../../../src/units/durations.js';
 import { isKnown } from '../../../../src/units/known.js';

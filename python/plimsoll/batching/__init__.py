@@ -1,1 +1,0 @@
-"""Batches that adapt to memory, and remember where they are."""

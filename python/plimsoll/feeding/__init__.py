@@ -1,1 +1,0 @@
-"""Data for a training loop: advice from measurements, and a loader that follows it."""

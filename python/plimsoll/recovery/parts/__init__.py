@@ -1,1 +1,0 @@
-"""A batch in parts: cut, weighed, run, and put together."""

@@ -1,1 +1,0 @@
-"""A replay buffer that keeps each observation once."""

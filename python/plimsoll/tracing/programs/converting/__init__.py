@@ -1,1 +1,0 @@
-"""Models that a program converts: as TorchScript, for export, with smaller numbers."""
