@@ -41,7 +41,10 @@ function ours() {
     if (probability === 'unknown') return { alarm: false, probabilities: undefined };
     const { within15s, within60s, within5min } = probability;
     return {
-      alarm, etaSeconds, lowSeconds, highSeconds,
+      alarm,
+      etaSeconds,
+      lowSeconds,
+      highSeconds,
       // A time is a promise only where no "if it goes on" stands beside it.
       sure: within60s >= 0.8,
       probabilities: [within15s, within60s, within5min],
@@ -85,7 +88,10 @@ function run(series, create) {
     }
   }
   return {
-    name: series.name, kind: series.kind, group: series.group, died,
+    name: series.name,
+    kind: series.kind,
+    group: series.group,
+    died,
     announced: died && !endsSuddenly(series) && series.at >= leastSeconds,
     caught: died && left !== undefined && left >= leadSeconds,
     falseAlarm: !died && first !== undefined,
@@ -95,7 +101,8 @@ function run(series, create) {
       died && eta !== undefined
         ? left >= numberOf(first.lowSeconds, 0) && left <= numberOf(first.highSeconds, Infinity)
         : undefined,
-    bad, bins,
+    bad,
+    bins,
     microseconds: user + system,
     points: series.points.length,
   };
@@ -123,7 +130,8 @@ function summary(method, rows) {
     inBounds: share(bounded, (row) => row.inBounds),
     brier,
     microsecondsAPoint:
-      rows.reduce((sum, row) => sum + row.microseconds, 0) / rows.reduce((sum, row) => sum + row.points, 0),
+      rows.reduce((sum, row) => sum + row.microseconds, 0) /
+      rows.reduce((sum, row) => sum + row.points, 0),
   };
 }
 
@@ -159,7 +167,12 @@ const results = methods.map(({ name, create }) => {
 const groups = [...new Set(results[0].rows.map(({ group }) => group))];
 const tables = groups.map((group) => ({
   group,
-  rows: results.map(({ name, rows }) => summary(name, rows.filter((row) => row.group === group))),
+  rows: results.map(({ name, rows }) =>
+    summary(
+      name,
+      rows.filter((row) => row.group === group),
+    ),
+  ),
 }));
 const [own, ...others] = results.map(({ name, rows }) => summary(name, rows));
 const reliability = Array.from({ length: 10 }, (_, bin) => {
@@ -167,12 +180,17 @@ const reliability = Array.from({ length: 10 }, (_, bin) => {
   return { answers: sum(0), said: sum(1) / sum(0), came: sum(2) / sum(0) };
 });
 
-const percent = (value) => (Number.isNaN(value) ? '-' : `${(100 * value).toFixed(0)} %`).padStart(6);
+const percent = (value) =>
+  (Number.isNaN(value) ? '-' : `${(100 * value).toFixed(0)} %`).padStart(6);
 if (values.json) {
-  console.log(JSON.stringify({ aims, own, others, tables, reliability, source: 'measured' }, undefined, 2));
+  console.log(
+    JSON.stringify({ aims, own, others, tables, reliability, source: 'measured' }, undefined, 2),
+  );
 } else {
   for (const { group, rows } of [...tables, { group: 'all', rows: [own, ...others] }]) {
-    console.log(`\n${group.padEnd(22)}caught       alarms in survivors (sure)  error   in bounds  Brier 15 s, 60 s, 5 min  us a reading`);
+    console.log(
+      `\n${group.padEnd(22)}caught       alarms in survivors (sure)  error   in bounds  Brier 15 s, 60 s, 5 min  us a reading`,
+    );
     for (const row of rows) {
       console.log(
         `  ${row.method.padEnd(20)}${`${row.caught} of ${row.announced}`.padEnd(13)}` +

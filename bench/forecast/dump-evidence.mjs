@@ -3,7 +3,7 @@
 //   node bench/forecast/dump-evidence.mjs FILE
 //
 // FILE holds rows of float32: series, seconds, left (-1: no end came), to the end of the recording, may go on after it,
-// the expected time, then the features. FILE.json names the series: those that the fit may see, each from inside and
+// then the features. FILE.json names the series: those that the fit may see, each from inside and
 // from outside (what is live is unknown), and plain shapes.
 import { writeFileSync } from 'node:fs';
 import { randomNumbers } from '../../dist/estimate/trace/unsure-kernels.js';
@@ -20,12 +20,11 @@ function write(one, points) {
   const forecaster = createForecaster();
   for (const point of points) {
     forecaster.add(point);
-    const { seconds, features, expectedSeconds } = forecaster.evidence();
+    const { seconds, features } = forecaster.evidence();
     if (seconds !== point.seconds || features.length === 0) continue;
     const left = one.ended === 'oom' ? one.at - seconds : -1;
-    const eta = Number.isFinite(expectedSeconds) ? expectedSeconds : -1;
-    all.push(series.length, seconds, left, one.at - seconds, one.goesOn ? 1 : 0, eta, ...features);
-    width = 6 + features.length;
+    all.push(series.length, seconds, left, one.at - seconds, one.goesOn ? 1 : 0, ...features);
+    width = 5 + features.length;
   }
   series.push({ name: one.name, group: one.group, kind: one.kind, ended: one.ended, at: one.at });
 }
@@ -34,10 +33,13 @@ for (const one of forecastSeries({ every: 1, fitted: true })()) {
   write(one, one.points);
   const { length } = series;
   if (length % 2 === 1 || one.group !== 'generated') {
-    write(one, one.points.map(({ liveBytes: _, ...point }) => point));
+    write(
+      one,
+      one.points.map((point) => ({ ...point, liveBytes: undefined })),
+    );
   }
 }
 for (const one of plainShapes(600, randomNumbers(7))) write(one, one.points);
 writeFileSync(out, Buffer.from(Float32Array.from(all).buffer));
 writeFileSync(`${out}.json`, JSON.stringify({ width, series }));
-console.log(`${series.length} series, ${all.length / width} conclusions, ${width - 6} features`);
+console.log(`${series.length} series, ${all.length / width} conclusions, ${width - 5} features`);

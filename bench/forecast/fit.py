@@ -3,7 +3,7 @@
 Usage: fit.py EVIDENCE src/watch/diagnosis/probability-table.json
 
 Small gradient-boosted trees over bins, in numpy: three for "within 15 s, 60 s, 5 min" (log loss, then evened out by
-programs that the trees had not seen), three for the expected time's correction (5th, 50th and 95th percentile).
+programs that the trees had not seen).
 """
 
 import json
@@ -13,8 +13,7 @@ import numpy as np
 
 BINS = 32
 HORIZONS = (15, 60, 300)
-QUANTILES = {"low": 0.05, "middle": 0.5, "high": 0.95}
-ROWS_A_SERIES = 30
+ROWS_A_SERIES = 22
 RECORDED_WEIGHT = 2.0
 
 random = np.random.default_rng(1)
@@ -64,7 +63,7 @@ def table_of(values):
     return table
 
 
-def chances(bins, edges, came, weight, trees=50, depth=4, rate=0.14, pull=40.0):
+def chances(bins, edges, came, weight, trees=40, depth=4, rate=0.16, pull=40.0):
     share = (weight * came).sum() / weight.sum()
     base = float(np.log(share / (1 - share)))
     score, forest = np.full(len(came), base), []
@@ -74,22 +73,9 @@ def chances(bins, edges, came, weight, trees=50, depth=4, rate=0.14, pull=40.0):
         hessian = np.maximum(likely * (1 - likely) * weight, 1e-6)
         tree, node = grown(bins, edges, gradient, hessian, depth, pull)
         values = {
-            int(one): float(-rate * gradient[node == one].sum() / (hessian[node == one].sum() + pull))
-            for one in np.unique(node)
-        }
-        score += table_of(values)[node]
-        forest.append((tree, values))
-    return base, forest
-
-
-def percentiles(bins, edges, target, weight, quantile, trees=40, depth=3, rate=0.15):
-    base = float(np.quantile(target, quantile))
-    score, forest = np.full(len(target), base), []
-    for _ in range(trees):
-        gradient = np.where(target > score, -quantile, 1 - quantile) * weight
-        tree, node = grown(bins, edges, gradient, weight * 0.25, depth, 40.0)
-        values = {
-            int(one): float(rate * np.quantile((target - score)[node == one], quantile))
+            int(one): float(
+                -rate * gradient[node == one].sum() / (hessian[node == one].sum() + pull)
+            )
             for one in np.unique(node)
         }
         score += table_of(values)[node]
@@ -156,9 +142,9 @@ def main():
     series = rows[:, 0].astype(int)
     count = np.bincount(series)
     rows = rows[random.random(len(rows)) < np.minimum(1, ROWS_A_SERIES / count[series])]
-    series, left, after, goes_on, eta = (rows[:, at] for at in (0, 2, 3, 4, 5))
+    series, left, after, goes_on = (rows[:, at] for at in (0, 2, 3, 4))
     series = series.astype(int)
-    features = rows[:, 6:]
+    features = rows[:, 5:]
     recorded = np.array([one["group"] != "generated" for one in told["series"]])[series]
     weight = np.where(recorded, RECORDED_WEIGHT, 1.0)
     program = np.array([hash_of(one) for one in told["series"]])[series]
@@ -168,7 +154,10 @@ def main():
     bins = np.stack(
         [np.searchsorted(edge, column) for edge, column in zip(edges, features.T)], 1
     ).astype(np.uint8)
-    table = {"about": "Made by bench/forecast/fit.py; bench/truth/README.md says from which series.", "horizons": [], "times": {}}
+    table = {
+        "about": "Made by bench/forecast/fit.py; bench/truth/README.md says from which series.",
+        "horizons": [],
+    }
     for horizon in HORIZONS:
         came = ((left >= 0) & (left <= horizon)).astype(float)
         known = (left >= 0) | (after >= horizon) | (goes_on == 0)
@@ -182,13 +171,16 @@ def main():
         table["horizons"].append(
             {"withinSeconds": horizon, "base": short(a + b * base), "trees": flat(forest, edges, b)}
         )
-        print(horizon, "rows", int(known.sum()), "offset", round(a, 3), "slope", round(b, 3), flush=True)
-    ends = (left > 0.2) & (eta > 0.2) & (left < 600)
-    target = np.clip(np.log(np.where(ends, left, 1) / np.where(ends, eta, 1)), -2, 2)
-    for name, quantile in QUANTILES.items():
-        base, forest = percentiles(bins[ends], edges, target[ends], weight[ends], quantile)
-        table["times"][name] = {"base": short(base), "trees": flat(forest, edges)}
-    print("times", int(ends.sum()))
+        print(
+            horizon,
+            "rows",
+            int(known.sum()),
+            "offset",
+            round(a, 3),
+            "slope",
+            round(b, 3),
+            flush=True,
+        )
     with open(out, "w", encoding="utf-8") as file:
         json.dump(table, file, separators=(",", ":"))
         file.write("\n")

@@ -143,7 +143,10 @@ class Work {
   }
 
   leaks(bytesPerSecond) {
-    this.leak = { from: Math.round(this.now * 1000) / 1000, bytesPerSecond: Math.round(bytesPerSecond) };
+    this.leak = {
+      from: Math.round(this.now * 1000) / 1000,
+      bytesPerSecond: Math.round(bytesPerSecond),
+    };
   }
 
   /** Works for so long; `each` after every step. */
@@ -204,7 +207,11 @@ const kinds = {
     const { batches } = w.program;
     w.start(w.spread(0.2, 4), batches[0]);
     const every = Math.ceil(w.between(20, 90));
-    w.work(w.seconds, undefined, () => batches[Math.min(batches.length - 1, Math.floor(w.step / every))]);
+    w.work(
+      w.seconds,
+      undefined,
+      () => batches[Math.min(batches.length - 1, Math.floor(w.step / every))],
+    );
   },
   evaluation: (w) => {
     w.start(w.spread(0.6, 4));
@@ -253,7 +260,8 @@ const kinds = {
     while (w.going) {
       w.train();
       grow();
-      if (w.step % every === 0) w.run(w.pick(w.program.evaluations), 3 * w.stepSeconds, 'evaluation');
+      if (w.step % every === 0)
+        w.run(w.pick(w.program.evaluations), 3 * w.stepSeconds, 'evaluation');
     }
   },
   'two-rates': (w) => {
@@ -276,7 +284,10 @@ const kinds = {
     const full = w.spread(0.4, 2) * w.room;
     const tau = w.seconds * w.between(0.08, 0.5);
     const begin = w.now;
-    w.work(w.seconds, w.follow((t) => full * (1 - Math.exp((begin - t) / tau))));
+    w.work(
+      w.seconds,
+      w.follow((t) => full * (1 - Math.exp((begin - t) / tau))),
+    );
   },
   'cache-of-keys': (w) => {
     w.start();
@@ -336,7 +347,7 @@ const kinds = {
   stairs: (w) => {
     w.start();
     const every = Math.ceil(w.between(8, 60));
-    const size = (w.rate * every * w.stepSeconds) * w.spread(0.6, 1.6);
+    const size = w.rate * every * w.stepSeconds * w.spread(0.6, 1.6);
     const most = w.chance(0.4) ? Math.ceil(w.between(2, 7)) : 1e9;
     const rolls = w.chance(0.5);
     w.work(w.seconds, () => {
@@ -465,8 +476,18 @@ const kinds = {
 };
 
 /** How often: most runs survive, and many of them grow for a while. */
-const often = { steady: 2, ragged: 2, evaluation: 2, leak: 3, fill: 2, stairs: 2, 'cache-cleared': 2 };
-const drawn = Object.keys(kinds).flatMap((kind) => Array.from({ length: often[kind] ?? 1 }, () => kind));
+const often = {
+  steady: 2,
+  ragged: 2,
+  evaluation: 2,
+  leak: 3,
+  fill: 2,
+  stairs: 2,
+  'cache-cleared': 2,
+};
+const drawn = Object.keys(kinds).flatMap((kind) =>
+  Array.from({ length: often[kind] ?? 1 }, () => kind),
+);
 
 /** Events of a step as pairs and numbers, without what is too small to matter. */
 function sizeOf({ built, steps, batch, length, mode }) {
@@ -509,11 +530,15 @@ function programsOf(traces) {
     const by = (key, other) =>
       trains.filter((one) => one[other] === 1).toSorted((a, b) => a[key] - b[key]);
     const built = [];
-    for (let at = 0; at < usual.built.length; at++) if (usual.built[at] > 0) built.push(usual.built[++at]);
+    for (let at = 0; at < usual.built.length; at++)
+      if (usual.built[at] > 0) built.push(usual.built[++at]);
     const states = built.flatMap((bytes) => (bytes > 2 ** 18 ? [bytes, bytes] : []));
     return [
       {
-        name, usual, built, states,
+        name,
+        usual,
+        built,
+        states,
         evaluations: evaluations.length > 0 ? evaluations : [usual],
         lengths: by('length', 'batch'),
         batches: by('batch', 'length'),
@@ -521,6 +546,9 @@ function programsOf(traces) {
     ];
   });
 }
+
+/** Smaller numbers than the figures themselves. */
+const differences = (list) => list.map((one, at) => one - (list[at - 1] ?? 0));
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -531,32 +559,42 @@ const packed = readFileSync(join(truthPlace, 'steps.json.xz'));
 const programs = programsOf(JSON.parse(unpackXz(packed).toString('utf8')));
 mkdirSync(folder, { recursive: true });
 const rows = [];
-console.error("unpacked", process.cpuUsage());
 for (const [place, program] of programs.entries()) {
   for (let number = 0; number < Number(values.each); number++) {
     const seed = Number(values.seed) * 1_000_003 + place * 10_007 + number;
     const w = new Work(program, seed);
     const kind = w.pick(drawn);
-    const cpu = process.cpuUsage().user;
     kinds[kind](w);
-    if (process.env.TIMES) console.error(program.name, kind, w.step, w.reserved.length, Math.round((process.cpuUsage().user - cpu) / 1000), w.usual?.events.length);
     if (w.reserved.length < 30 || !Number.isFinite(w.capacity)) continue;
     const name = `${program.name}-${String(number).padStart(3, '0')}`;
-    const differences = (list) => list.map((one, at) => one - (list[at - 1] ?? 0));
     const ended = w.ended ?? 'completed';
     const at = Math.round(w.now * 1000) / 1000;
     const text = JSON.stringify({
-      kind, program: program.name, capacity: Math.round(w.capacity), ended, at, leak: w.leak ?? null,
-      interval: w.interval, unit: unitBytes,
-      allocated: differences(w.allocated), reserved: differences(w.reserved),
+      kind,
+      program: program.name,
+      capacity: Math.round(w.capacity),
+      ended,
+      at,
+      leak: w.leak ?? null,
+      interval: w.interval,
+      unit: unitBytes,
+      allocated: differences(w.allocated),
+      reserved: differences(w.reserved),
       // One in so many steps is enough to know them all: they are even.
       steps: w.marks.filter(([, what]) => what === 'step').length,
     });
     writeFileSync(join(folder, `${name}.json`), text);
     rows.push({
-      set: place % 2 ? 'scoring' : 'fitting', name, kind, file: `${name}.json`,
-      capacity_bytes: Math.round(w.capacity), ended, seconds: at, interval: w.interval,
-      leak_from_seconds: w.leak?.from ?? '-', leak_bytes_per_second: w.leak?.bytesPerSecond ?? '-',
+      set: place % 2 ? 'scoring' : 'fitting',
+      name,
+      kind,
+      file: `${name}.json`,
+      capacity_bytes: Math.round(w.capacity),
+      ended,
+      seconds: at,
+      interval: w.interval,
+      leak_from_seconds: w.leak?.from ?? '-',
+      leak_bytes_per_second: w.leak?.bytesPerSecond ?? '-',
     });
   }
 }

@@ -9,7 +9,10 @@ const shapes = {
     const to = draw(0.4, 1.3);
     const lasts = draw(8, 400);
     const begin = rest(draw);
-    return { seconds: begin + lasts * 1.3, held: (t) => from + (to - from) * share(t - begin, lasts) };
+    return {
+      seconds: begin + lasts * 1.3,
+      held: (t) => from + (to - from) * share(t - begin, lasts),
+    };
   },
   bend(draw) {
     const from = draw(0.05, 0.4);
@@ -71,7 +74,8 @@ export function* plainShapes(count, random) {
     let ended = 'completed';
     for (let i = 0; i * interval < seconds; i++) {
       const t = i * interval;
-      const bytes = (course) => Math.max(0, Math.round((course(t) + noise * (random() - 0.5)) * limitBytes));
+      const bytes = (course) =>
+        Math.max(0, Math.round((course(t) + noise * (random() - 0.5)) * limitBytes));
       const now = bytes(held);
       if (now >= limitBytes) {
         at = t;
@@ -79,9 +83,21 @@ export function* plainShapes(count, random) {
         break;
       }
       points.push({
-        seconds: t, limitBytes, heldBytes: now, ...(live && { liveBytes: Math.min(now, bytes(live)) }),
+        seconds: t,
+        limitBytes,
+        heldBytes: now,
+        ...(live && { liveBytes: Math.min(now, bytes(live)) }),
       });
     }
-    yield { name: `shape-${kind}-${number}`, group: 'shape', kind, ended, at, interval, goesOn: false, points };
+    yield {
+      name: `shape-${kind}-${number}`,
+      group: 'shape',
+      kind,
+      ended,
+      at,
+      interval,
+      goesOn: false,
+      points,
+    };
   }
 }

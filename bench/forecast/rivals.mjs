@@ -7,8 +7,10 @@ const horizons = [15, 60, 300];
 function above(z) {
   const t = 1 / (1 + 0.2316419 * Math.abs(z));
   const tail =
-    0.3989423 * Math.exp((-z * z) / 2) *
-    t * (0.3193815 + t * (-0.3565638 + t * (1.781478 + t * (-1.821256 + t * 1.330274))));
+    0.3989423 *
+    Math.exp((-z * z) / 2) *
+    t *
+    (0.3193815 + t * (-0.3565638 + t * (1.781478 + t * (-1.821256 + t * 1.330274))));
   return z > 0 ? tail : 1 - tail;
 }
 
@@ -20,7 +22,8 @@ function predictLinear() {
     first ??= seconds;
     window.push([seconds, heldBytes]);
     while (window.length > 2 && window[0][0] <= seconds - 15) window.shift();
-    if (seconds - first < 15 || window.length < 2) return { alarm: false, probabilities: [0, 0, 0] };
+    if (seconds - first < 15 || window.length < 2)
+      return { alarm: false, probabilities: [0, 0, 0] };
     const n = window.length;
     const t = window.reduce((sum, one) => sum + one[0], 0) / n;
     const y = window.reduce((sum, one) => sum + one[1], 0) / n;
@@ -34,7 +37,10 @@ function predictLinear() {
     const level = y + slope * (seconds - t);
     const etaSeconds = slope > 0 ? Math.max(0, (limitBytes - level) / slope) : Infinity;
     return {
-      alarm: etaSeconds <= 30, etaSeconds, lowSeconds: etaSeconds, highSeconds: etaSeconds,
+      alarm: etaSeconds <= 30,
+      etaSeconds,
+      lowSeconds: etaSeconds,
+      highSeconds: etaSeconds,
       probabilities: horizons.map((horizon) => (etaSeconds <= horizon ? 1 : 0)),
     };
   };
@@ -75,7 +81,10 @@ function kalman() {
     const etaSeconds = x[1] > 0 ? Math.max(0, (limitBytes - x[0]) / x[1]) : Infinity;
     return {
       alarm: probabilities[0] >= 1 / 3 || probabilities[1] >= 0.83,
-      etaSeconds, lowSeconds: etaSeconds * 0.6, highSeconds: etaSeconds * 1.8, probabilities,
+      etaSeconds,
+      lowSeconds: etaSeconds * 0.6,
+      highSeconds: etaSeconds * 1.8,
+      probabilities,
     };
   };
 }
@@ -123,12 +132,18 @@ function seasonal() {
     const spread = Math.sqrt(rest / window) + 1e6;
     const level = y + slope * (seconds - t) + (best.lag > 0 ? most : 0);
     const probabilities = horizons.map((horizon) =>
-      above((limitBytes - level - slope * horizon) / (spread * (1 + horizon / Math.max(1, window * every)))),
+      above(
+        (limitBytes - level - slope * horizon) /
+          (spread * (1 + horizon / Math.max(1, window * every))),
+      ),
     );
     const etaSeconds = slope > 0 ? Math.max(0, (limitBytes - level) / slope) : Infinity;
     answer = {
       alarm: probabilities[0] >= 1 / 3 || probabilities[1] >= 0.83,
-      etaSeconds, lowSeconds: etaSeconds * 0.6, highSeconds: etaSeconds * 1.8, probabilities,
+      etaSeconds,
+      lowSeconds: etaSeconds * 0.6,
+      highSeconds: etaSeconds * 1.8,
+      probabilities,
     };
     return answer;
   };

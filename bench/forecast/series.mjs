@@ -9,8 +9,19 @@ export const endsSuddenly = ({ kind }) => sudden.has(kind);
 
 /** Growth that may go on after the recording, although it is no leak. */
 const mayGoOn = new Set([
-  'fill-levels', 'cache-of-keys', 'accelerates', 'curriculum', 'stairs', 'stairs-accelerate', 'cache-doubles',
-  'batch-grows', 'conversation', 'accelerating', 'unrolled', 'snapshots', 'results-kept',
+  'fill-levels',
+  'cache-of-keys',
+  'accelerates',
+  'curriculum',
+  'stairs',
+  'stairs-accelerate',
+  'cache-doubles',
+  'batch-grows',
+  'conversation',
+  'accelerating',
+  'unrolled',
+  'snapshots',
+  'results-kept',
 ]);
 
 /** A generated series holds differences, in units; a recorded one has rows. */
@@ -19,7 +30,10 @@ function pointsOf(series) {
     const column = (name) => series.columns.indexOf(name);
     const [at, live, held] = ['seconds', 'allocated', 'reserved'].map(column);
     return series.rows.map((row) => ({
-      seconds: row[at], limitBytes: series.capacity, heldBytes: row[held], liveBytes: row[live],
+      seconds: row[at],
+      limitBytes: series.capacity,
+      heldBytes: row[held],
+      liveBytes: row[live],
     }));
   }
   let live = 0;
@@ -28,8 +42,10 @@ function pointsOf(series) {
     live += more;
     held += series.reserved[i];
     return {
-      seconds: i * series.interval, limitBytes: series.capacity,
-      heldBytes: held * series.unit, liveBytes: live * series.unit,
+      seconds: i * series.interval,
+      limitBytes: series.capacity,
+      heldBytes: held * series.unit,
+      liveBytes: live * series.unit,
     };
   });
 }
@@ -37,7 +53,9 @@ function pointsOf(series) {
 function known(series, group, name) {
   const kind = series.kind ?? series.scenario;
   return {
-    name, group, kind,
+    name,
+    group,
+    kind,
     ended: series.ended,
     at: series.at,
     leak: series.leak ?? null,
@@ -47,12 +65,15 @@ function known(series, group, name) {
   };
 }
 
+const load = (name, { file }) => JSON.parse(readFileSync(join(truthFolder(name), file), 'utf8'));
+
 /** Which are kept out of the fit: every second program of those made; recorded ones by number or by scenario. */
 export function forecastSeries({ every, fitted }) {
   const wanted = fitted ? 'fitting' : 'scoring';
   const of = (name) => truthRows(name).filter(({ set }) => set === wanted);
-  const earlier = truthRows('series').filter(({ set }) => ['used', 'aside'].includes(set) === fitted);
-  const load = (name, { file }) => JSON.parse(readFileSync(join(truthFolder(name), file), 'utf8'));
+  const earlier = truthRows('series').filter(
+    ({ set }) => ['used', 'aside'].includes(set) === fitted,
+  );
   return function* () {
     for (const row of of('made')) {
       for (const [i, series] of load('made', row).entries()) {
@@ -60,6 +81,7 @@ export function forecastSeries({ every, fitted }) {
       }
     }
     for (const row of earlier) yield known(load('series', row), 'recorded before', row.name);
-    for (const row of of('marked')) yield known(load('marked', row), 'recorded with marks', row.name);
+    for (const row of of('marked'))
+      yield known(load('marked', row), 'recorded with marks', row.name);
   };
 }

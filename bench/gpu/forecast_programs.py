@@ -62,9 +62,7 @@ class UNet(nn.Module):
     def __init__(self, width=32):
         super().__init__()
         sizes = [width, 2 * width, 4 * width]
-        self.down = nn.ModuleList(
-            nn.Conv2d(a, b, 3, 2, 1) for a, b in zip([3, *sizes[:-1]], sizes)
-        )
+        self.down = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in zip([3, *sizes[:-1]], sizes))
         self.up = nn.ModuleList(
             nn.ConvTranspose2d(a, b, 4, 2, 1) for a, b in zip(sizes[::-1], [*sizes[-2::-1], 3])
         )

@@ -50,10 +50,14 @@ class Run:
         self.marks.append([round(self.elapsed, 3), what, self.count])
 
     def mib(self, amount):
-        return torch.empty(int((0.01 if self.tiny else 1) * amount * MIB), dtype=torch.uint8, device=self.device)
+        return torch.empty(
+            int((0.01 if self.tiny else 1) * amount * MIB), dtype=torch.uint8, device=self.device
+        )
 
     def given(self, batch=1.0, length=1.0):
-        return self.data(max(1, int(self.batch * batch)), max(8, int(self.length * length)), self.device)
+        return self.data(
+            max(1, int(self.batch * batch)), max(8, int(self.length * length)), self.device
+        )
 
     def step(self, batch=1.0, length=1.0, before=None):
         self.mark("step")

@@ -109,10 +109,6 @@ const alerts = z.strictObject({
   falseAlarmCost: cost
     .optional()
     .describe('How bad an alarm is in a run that would have gone on, beside missedEndCost.'),
-  hostGrowth: z
-    .boolean()
-    .optional()
-    .describe("Whether leaks and forecasts of the host's memory raise alerts."),
   enabled: enabled.optional().describe('Which kinds of alerts are raised; all when left out.'),
   deliver: deliver.optional().describe('Where alerts go, besides the screen.'),
 });

@@ -181,9 +181,8 @@ THRESHOLDS: dict[str, Any] = {
     "riskCritical": "critical",
     "clearAfterSeconds": 10,
     "repeatSeconds": 60,
-    "missedEndCost": 2,
+    "missedEndCost": 9,
     "falseAlarmCost": 1,
-    "hostGrowth": False,
 }
 WARNING, CRITICAL = "warning", "critical"
 RISK, LEAK = "out-of-memory-risk", "leak"
@@ -299,7 +298,8 @@ class WatchedDevice:
     def __init__(self, gauge: Any, alerts: Alerts) -> None:
         self.gauge = gauge
         self._alerts = alerts
-        self._forecaster = Forecaster()
+        lines = alerts.thresholds
+        self._forecaster = Forecaster(lines["missedEndCost"], lines["falseAlarmCost"])
         self._share = 0.0
         self._count = 0
         self._sum = 0.0

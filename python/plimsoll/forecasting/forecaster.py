@@ -63,7 +63,7 @@ class _Asked:
             threading.Thread(target=self._read, name="plimsoll-forecast", daemon=True).start()
             atexit.register(self.close)
 
-    def say(self, ident: str, point: MemoryPoint) -> None:
+    def say(self, ident: str, point: MemoryPoint, costs: dict[str, float]) -> None:
         if self._process is None or self._process.stdin is None or self.trouble:
             return
         reading = {
@@ -71,6 +71,7 @@ class _Asked:
             "seconds": point.seconds,
             "limitBytes": int(point.limit_bytes),
             "heldBytes": int(point.held_bytes),
+            **costs,
         }
         if point.live_bytes is not None:
             reading["liveBytes"] = int(point.live_bytes)
@@ -107,7 +108,9 @@ class _Asked:
 
     def _end(self) -> None:
         with self.changed:
-            self.trouble = self.trouble or "The command plimsoll ended: no forecast is made any more."
+            self.trouble = (
+                self.trouble or "The command plimsoll ended: no forecast is made any more."
+            )
             self.changed.notify_all()
 
     def close(self) -> None:
@@ -141,7 +144,8 @@ class Forecaster:
     'unknown'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, missed_end_cost: float = 9, false_alarm_cost: float = 1) -> None:
+        self._costs = {"missedEndCost": missed_end_cost, "falseAlarmCost": false_alarm_cost}
         self._ident = f"{next(_numbers)}"
         self._said = 0
         self._asked: _Asked | None = None
@@ -151,7 +155,7 @@ class Forecaster:
         asked = _process()
         if asked is not self._asked:
             self._asked, self._said = asked, 0
-        asked.say(self._ident, point)
+        asked.say(self._ident, point, self._costs)
         self._said += 1
 
     def forecast(self) -> dict[str, Any]:

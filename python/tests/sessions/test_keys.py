@@ -140,6 +140,8 @@ EFFECTS = {
     "devices": (["gpus"], inside(lambda session: list(session.report()["devices"]))),
     "loadLinePercent": (70, loaded(lambda data: data._above)),
     "memoryLimitBytes": (2**30, chosen("roomBytes")),
+    "alerts.missedEndCost": (0.01, risk),
+    "alerts.falseAlarmCost": (200, risk),
     "alerts.memoryWarningPercent": (40, used("cpu", 0.5)),
     "alerts.memoryCriticalPercent": (80, used("cpu", 0.85)),
     "alerts.gpuWarningPercent": (40, used("cuda:0", 0.5)),

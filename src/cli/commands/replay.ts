@@ -11,6 +11,7 @@ import { type ReplayTrace, replayText } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { createForecaster, type Forecaster } from '../../watch/diagnosis/forecast.js';
+import { defaultCosts, type ForecastCosts } from '../../watch/diagnosis/probability.js';
 import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
 import type { MemoryPoint } from '../../watch/types.js';
 import { type CliIo, type CommandModule, printJson, textStyle } from '../io.js';
@@ -105,11 +106,14 @@ async function follow(path: string, io: CliIo): Promise<number> {
   for await (const line of createInterface({ input: process.stdin })) {
     const reading = readingOf(line);
     if (reading === undefined) {
-      io.stdout.write('{"error":"a reading is an object with id, seconds, limitBytes, heldBytes"}\n');
+      io.stdout.write(
+        '{"error":"a reading is an object with id, seconds, limitBytes, heldBytes"}\n',
+      );
       continue;
     }
-    const { id, ...point } = reading;
-    const forecaster = forecasters.get(id) ?? createForecaster();
+    const { id, missedEndCost, falseAlarmCost, ...point } = reading;
+    const costs = { missedEndCost, falseAlarmCost };
+    const forecaster = forecasters.get(id) ?? createForecaster(undefined, costs);
     forecasters.delete(id);
     forecasters.set(id, forecaster);
     const [oldest] = forecasters.keys();
@@ -120,7 +124,10 @@ async function follow(path: string, io: CliIo): Promise<number> {
   return 0;
 }
 
-function readingOf(line: string): (MemoryPoint & { readonly id: string }) | undefined {
+/** A line of stdin: the first of an id says what wrong answers cost. */
+type FollowedReading = MemoryPoint & ForecastCosts & { readonly id: string };
+
+function readingOf(line: string): FollowedReading | undefined {
   let read: unknown;
   try {
     read = JSON.parse(line);
@@ -128,10 +135,16 @@ function readingOf(line: string): (MemoryPoint & { readonly id: string }) | unde
     return undefined;
   }
   if (typeof read !== 'object' || read === null) return undefined;
-  const { id, seconds, limitBytes, heldBytes, liveBytes }: Record<string, unknown> = { ...read };
+  const fields: Record<string, unknown> = { ...read };
+  const { id, seconds, limitBytes, heldBytes, liveBytes } = fields;
   if (typeof id !== 'string' || typeof seconds !== 'number') return undefined;
   if (typeof limitBytes !== 'number' || typeof heldBytes !== 'number') return undefined;
-  const point = { id, seconds, limitBytes, heldBytes };
+  const cost = (name: keyof ForecastCosts): number => {
+    const value = fields[name];
+    return typeof value === 'number' && value > 0 ? value : defaultCosts[name];
+  };
+  const costs = { missedEndCost: cost('missedEndCost'), falseAlarmCost: cost('falseAlarmCost') };
+  const point = { id, seconds, limitBytes, heldBytes, ...costs };
   return typeof liveBytes === 'number' ? { ...point, liveBytes } : point;
 }
 

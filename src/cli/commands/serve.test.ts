@@ -44,6 +44,7 @@ function device(id: string, takesJobs: boolean): DeviceView {
     reservations: [],
     forecast: {
       risk: 'none',
+      probability: { within15s: 0, within60s: 0, within5min: 0.01 },
       etaSeconds: 'never',
       lowSeconds: 'never',
       highSeconds: 'never',

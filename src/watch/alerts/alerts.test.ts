@@ -41,6 +41,7 @@ function input(situation: Situation, info: DeviceInfo = fakeDevice().info): Aler
     forecast: {
       ...noForecast,
       risk: situation.risk ?? 'none',
+      probability: { within15s: 0.2, within60s: 0.84, within5min: 0.97 },
       etaSeconds: 42,
       lowSeconds: 30,
       highSeconds: 55,
@@ -81,6 +82,16 @@ describe('the six kinds of alert', () => {
     expect(alertsOf(climb)).toEqual([
       'gpu-warning raised warning@3',
       'gpu-critical raised critical@7',
+    ]);
+  });
+
+  it('is silent about growth of a host, unless it is asked for', () => {
+    const course: Situation[] = [{ risk: 'critical', leak: true, leakingPids: [7] }];
+    expect(alertsOf(course, {}, host)).toEqual([]);
+    expect(alertsOf(course, { hostGrowth: true }, host)).toEqual([
+      'out-of-memory-risk raised critical@0',
+      'leak raised warning@0',
+      'leak raised warning 7@0',
     ]);
   });
 
@@ -165,6 +176,7 @@ describe('what an alert says', () => {
       'gpu:0 (Fake GPU, simulated) uses 96.0 % of its memory, 9.6 GiB of 10.0 GiB; the warning line is 80 %.',
     );
     expect(risk?.message).toContain('run out of memory in 42 s (between 30 s and 55 s)');
+    expect(risk?.message).toContain('84 % likely within a minute if nothing changes');
     expect(risk?.recommendations).toEqual(['Lower the batch size.']);
     expect(leak?.message).toBe(
       'python (process 7) on gpu:0 (Fake GPU, simulated) leaks 2.0 MiB a second, 100 MiB so far.',

@@ -1,7 +1,7 @@
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
-import { chanceWords } from '../chance-words.js';
 import { isKnown, type Known } from '../../units/known.js';
+import { chanceWords } from '../chance-words.js';
 import {
   type Alert,
   type AlertKind,

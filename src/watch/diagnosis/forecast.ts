@@ -3,6 +3,7 @@ import { formatSeconds } from '../../units/durations.js';
 import type { Forecast, MemoryPoint, Risk } from '../types.js';
 import { Cells } from './cells.js';
 import { type TimeToLimit, timeToLimit } from './forecast-time.js';
+import { isStraight } from './growth.js';
 import { type PatternEnd, Patterns } from './patterns.js';
 import {
   certain,
@@ -10,10 +11,8 @@ import {
   type ForecastCosts,
   type Probability,
   probabilityOf,
-  type TimeFactors,
-  timeFactors,
 } from './probability.js';
-import { type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
+import { type ExpectedEnd, type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Less than this says nothing. */
@@ -22,6 +21,8 @@ const leastSeconds = 3;
 const concludeSeconds = 0.5;
 /** ... and this often while nothing grows. */
 const concludeCalmSeconds = 1;
+/** Growth that began this soon after the first reading may be the program's start. */
+const startSeconds = 0.5;
 /** When this share of the limit has come back, what was concluded before is over. */
 const cameBackShare = 0.05;
 /** A smaller rise is not worth a word about its end. */
@@ -39,17 +40,17 @@ export interface Forecaster {
   /** The growth that the forecast rests on, where there is one. */
   growth(): TrackGrowth | undefined;
   /** What the last conclusion rests on, for those who fit the table of probabilities. */
-  evidence(): { readonly seconds: number; readonly features: Float64Array; readonly expectedSeconds: number };
+  evidence(): { readonly seconds: number; readonly features: Float64Array };
   /** The most that was held, and live where an allocator reports it, in the last half minute. */
   recentPeaks(): { readonly heldBytes: number; readonly liveBytes: number | undefined };
 }
 
 interface Expectation {
-  /** Without one, memory grows in stairs, or along a line through the last half minute. */
+  /** Without one, memory grows in stairs. */
   readonly growth: TrackGrowth | undefined;
   readonly time: TimeToLimit;
   readonly spanSeconds: number;
-  readonly subject: 'held' | 'live' | 'stairs' | 'line';
+  readonly subject: 'held' | 'live' | 'stairs';
 }
 
 /**
@@ -72,7 +73,6 @@ export function createForecaster(
   const live = new Track('floor', cells.live);
   const patterns = new Patterns(cells.held, cells.live);
   let features: Float64Array = new Float64Array();
-  let expectedSeconds = Number.POSITIVE_INFINITY;
   const steady = new SteadyForecast<Forecast>();
   let latest: MemoryPoint | undefined;
   let firstSeconds = Number.NaN;
@@ -100,18 +100,16 @@ export function createForecaster(
     return { growth, time, spanSeconds: spanOf(growth), subject: 'live' };
   }
 
-  /** The pattern that was right lately; of those that grow steadily, the one that ends sooner. */
+  /** Steady growth, the sooner end of the two; without any, stairs that were right lately. */
   function expected(point: MemoryPoint): Expectation | undefined {
     const ofHeld = heldEnd(point);
     const ofLive = liveEnd(point);
-    const steadily = ofHeld && ofLive && ofLive.time.seconds < ofHeld.time.seconds ? ofLive : ofHeld;
-    const grows = steadily ?? ofLive;
-    const { stairs, line } = patterns.others();
-    if (grows && !(stairs.error < grownError(grows, patterns.errors()))) return grows;
-    const other = stairs.error < 1 && Number.isFinite(stairs.end.seconds) ? stairs.end : undefined;
-    if (other) return expectationOf(other, 'stairs', point);
-    if (grows) return grows;
-    return Number.isFinite(line.end.seconds) ? expectationOf(line.end, 'line', point) : undefined;
+    const sooner = ofHeld && ofLive && ofLive.time.seconds < ofHeld.time.seconds ? ofLive : ofHeld;
+    const growth = sooner ?? ofLive;
+    if (growth) return growth;
+    const { end, error } = patterns.stairsNow();
+    if (error > provenError || !Number.isFinite(end.seconds)) return undefined;
+    return stairsEnd(end, point);
   }
 
   function conclude(point: MemoryPoint, cameBack: boolean): Forecast {
@@ -134,15 +132,11 @@ export function createForecaster(
       climbs: held.climbs,
     });
     const probability = fill === 'full' ? certain : probabilityOf(features);
-    const pattern = expected(point);
-    expectedSeconds = pattern?.time.seconds ?? Number.POSITIVE_INFINITY;
-    const found = pattern && corrected(pattern, timeFactors(features));
+    const found = expected(point);
     grows = found?.growth;
     if (cameBack && !found) steady.reset();
-    // A line through half a minute is believed only where the table believes that it goes on.
-    const counts = found && (found.subject !== 'line' || probability.within60s >= leastForLine);
-    const next = counts
-      ? growing(found, probability, fill, point, costs)
+    const next = found
+      ? growing(found, endOf(found, firstSeconds), probability, fill, point, costs)
       : level(fill, seen, point, probability, costs);
     // That nothing is left is a fact, not an expectation: it needs no second look.
     if (fill === 'full') steady.reset();
@@ -170,7 +164,7 @@ export function createForecaster(
     },
     forecast: () => forecast,
     growth: () => grows,
-    evidence: () => ({ seconds: concluded?.seconds ?? Number.NaN, features, expectedSeconds }),
+    evidence: () => ({ seconds: concluded?.seconds ?? Number.NaN, features }),
     recentPeaks: () => ({
       heldBytes: held.recentPeak(),
       liveBytes: latest?.liveBytes === undefined ? undefined : live.recentPeak(),
@@ -187,39 +181,16 @@ function fillOf({ heldBytes, liveBytes, limitBytes }: MemoryPoint): Fill {
   return heldBytes >= nearlyFullShare * limitBytes ? 'nearly-full' : 'room';
 }
 
-/** From this probability on, a line alone is an expectation. */
-const leastForLine = 0.2;
+/** Stairs count where their last predictions were off by less than this share. */
+const provenError = 0.35;
 /** Bounds of a pattern without a spread of its own, as shares of its time. */
 const patternBounds = [0.6, 1.8] as const;
 
-/** The time of a pattern with what it was wrong by on other programs. */
-function corrected(found: Expectation, { low, middle, high }: TimeFactors): Expectation {
-  const { seconds } = found.time;
-  const time = {
-    ...found.time,
-    seconds: middle * seconds,
-    low: low * seconds,
-    high: high * seconds,
-  };
-  return { ...found, time };
-}
-
-function grownError(
-  { subject }: Expectation,
-  errors: { readonly held: number; readonly live: number },
-): number {
-  return subject === 'live' ? errors.live : errors.held;
-}
-
-function expectationOf(
-  end: PatternEnd,
-  subject: 'stairs' | 'line',
-  point: MemoryPoint,
-): Expectation {
+function stairsEnd(end: PatternEnd, point: MemoryPoint): Expectation {
   const [low, high] = patternBounds;
   return {
     growth: undefined,
-    subject,
+    subject: 'stairs',
     spanSeconds: end.spanSeconds,
     time: {
       seconds: end.seconds,
@@ -231,15 +202,31 @@ function expectationOf(
   };
 }
 
+function endOf({ growth, time, spanSeconds }: Expectation, firstSeconds: number): ExpectedEnd {
+  return {
+    etaSeconds: time.seconds,
+    lowSeconds: time.low,
+    highSeconds: time.high,
+    seenSeconds: spanSeconds,
+    fromStart: growth !== undefined && growth.fromSeconds - firstSeconds < startSeconds,
+    bend: growth ? bendOf(growth) : 'straight',
+  };
+}
+
+function bendOf({ ratio }: TrackGrowth): ExpectedEnd['bend'] {
+  if (isStraight(ratio)) return 'straight';
+  return ratio > 1 ? 'accelerates' : 'slows';
+}
+
 function growing(
   found: Expectation,
+  end: ExpectedEnd,
   probability: Probability,
   fill: Fill,
   point: MemoryPoint,
   costs: ForecastCosts,
 ): Forecast {
   const { time } = found;
-  const end = { etaSeconds: time.seconds, lowSeconds: time.low, highSeconds: time.high };
   const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(end, fill, probability, costs);
   return {
     risk,

@@ -88,6 +88,15 @@ export class Stairs {
       this.#stairs.push({ seconds, bytes });
       return;
     }
+    const first = this.#stairs[0]?.bytes ?? bytes;
+    // What was taken has come back: stairs begin again from here.
+    if (bytes < first || bytes < (first + this.#high) / 2 - leastRise) {
+      this.#stairs.length = 0;
+      this.#stairs.push({ seconds, bytes });
+      this.#high = bytes;
+      this.#highSeconds = seconds;
+      return;
+    }
     if (bytes < this.#high + leastRise) return;
     const last = this.#stairs.at(-1);
     const usual = this.#usualWait();
@@ -201,12 +210,6 @@ export class Skill {
   }
 }
 
-/** An end that a pattern expects, and its error lately. */
-interface Proven {
-  readonly end: PatternEnd;
-  readonly error: number;
-}
-
 /** All that is known at one time, as numbers without a unit: what the table of probabilities weighs. */
 export interface Evidence {
   readonly nowSeconds: number;
@@ -231,11 +234,13 @@ const log = (value: number): number => Math.log(Math.min(farSeconds, Math.max(0.
  */
 export class Patterns {
   readonly stairs = new Stairs();
-  readonly #skills = { held: new Skill(), live: new Skill(), stairs: new Skill(), line: new Skill() };
-  #others: { stairs: Proven; line: Proven } = {
-    stairs: { end: never, error: unprovenError },
-    line: { end: never, error: unprovenError },
+  readonly #skills = {
+    held: new Skill(),
+    live: new Skill(),
+    stairs: new Skill(),
+    line: new Skill(),
   };
+  #stairs = { end: never, error: unprovenError };
   #stops = 0;
   #longestStopped = 0;
   #grewFor = 0;
@@ -271,10 +276,7 @@ export class Patterns {
     s.live.look(e.nowSeconds, e.live?.endBytes ?? e.liveBytes ?? 0, live, leastRise);
     s.stairs.look(e.nowSeconds, e.peakHeld, stairs, leastRise);
     s.line.look(e.nowSeconds, e.peakHeld, lineEnd, leastRise);
-    this.#others = {
-      stairs: { end: stairs, error: s.stairs.error },
-      line: { end: lineEnd, error: s.line.error },
-    };
+    this.#stairs = { end: stairs, error: s.stairs.error };
     this.#remember(Math.max(held.spanSeconds, live.spanSeconds));
     const waits = this.stairs.waits(e.nowSeconds);
     const usual = this.stairs.usualWait;
@@ -312,14 +314,9 @@ export class Patterns {
     );
   }
 
-  /** Of the patterns that are no steady growth: their ends, and their errors lately. */
-  others(): { readonly stairs: Proven; readonly line: Proven } {
-    return this.#others;
-  }
-
-  /** How far steady growth was off lately. */
-  errors(): { readonly held: number; readonly live: number } {
-    return { held: this.#skills.held.error, live: this.#skills.live.error };
+  /** The end that stairs expect, and their error lately. */
+  stairsNow(): { readonly end: PatternEnd; readonly error: number } {
+    return this.#stairs;
   }
 
   #remember(span: number): void {

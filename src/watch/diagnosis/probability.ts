@@ -1,4 +1,3 @@
-import type { Risk } from '../types.js';
 import table from './probability-table.json' with { type: 'json' };
 
 /** How likely it is that the limit is reached within a time, if nothing is changed: 0 to 1. */
@@ -16,17 +15,9 @@ export interface ForecastCosts {
   readonly falseAlarmCost: number;
 }
 
-export const defaultCosts: ForecastCosts = { missedEndCost: 2, falseAlarmCost: 1 };
+export const defaultCosts: ForecastCosts = { missedEndCost: 9, falseAlarmCost: 1 };
 
 export const certain: Probability = { within15s: 1, within60s: 1, within5min: 1 };
-export const impossible: Probability = { within15s: 0, within60s: 0, within5min: 0 };
-
-/** By these the time of a pattern is multiplied. */
-export interface TimeFactors {
-  readonly low: number;
-  readonly middle: number;
-  readonly high: number;
-}
 
 /** A node is three numbers: the feature, its threshold, and where the branch above it begins. */
 const nodeLength = 3;
@@ -73,47 +64,12 @@ export function probabilityOf(features: Float64Array): Probability {
   return { within15s, within60s, within5min };
 }
 
-/**
- * How much sooner or later than its pattern says the end comes, where it comes: a factor in the middle, and those that
- * 5 of 100 ends come before and after.
- */
-export function timeFactors(features: Float64Array): TimeFactors {
-  const factor = (forest: Forest): number => Math.exp(scoreOf(forest, features));
-  const { low, middle, high } = table.times;
-  return ordered(factor(low), factor(middle), factor(high));
-}
-
-function ordered(low: number, middle: number, high: number): TimeFactors {
-  return { low: Math.min(low, middle), middle, high: Math.max(middle, high) };
-}
-
-/** What `high` and `critical` mean is a contract: out of memory within so many seconds. */
-const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
-  ['critical', 15],
-  ['high', 60],
-  ['medium', 300],
-  ['low', Number.POSITIVE_INFINITY],
-];
-
-/** The risk that an expected time alone would be. */
-export function riskAt(etaSeconds: number): Risk {
-  return riskWithinSeconds.find(([, seconds]) => etaSeconds <= seconds)?.[0] ?? 'none';
-}
-
-/**
- * The risk. An alarm is due where it costs less than to stay silent: the end is near enough that waiting for more
- * evidence may miss it. Further ahead, waiting costs little, so an alarm must be surer. Without an expected time
- * there is no alarm.
- */
-export function riskOf(
-  { within15s, within60s, within5min }: Probability,
-  etaSeconds: number | undefined,
-  { missedEndCost, falseAlarmCost }: ForecastCosts = defaultCosts,
-): Risk {
-  const line = falseAlarmCost / (falseAlarmCost + missedEndCost);
-  const sure = 1 - line / 2;
-  const byTime = etaSeconds === undefined ? 'medium' : riskAt(etaSeconds);
-  if (within15s >= line || within60s >= sure || byTime === 'low') return byTime;
-  if (within5min >= line) return 'medium';
-  return within5min >= line / 4 || etaSeconds !== undefined ? 'low' : 'none';
+/** Whether to stay silent would cost more, on average, than an alarm that is false. */
+export function isWorthAnAlarm(
+  { within60s, within5min }: Probability,
+  etaSeconds: number,
+  { missedEndCost, falseAlarmCost }: ForecastCosts,
+): boolean {
+  const share = etaSeconds <= 60 ? within60s : within5min;
+  return share >= falseAlarmCost / (falseAlarmCost + missedEndCost);
 }

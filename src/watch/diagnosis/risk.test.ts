@@ -2,21 +2,18 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Known } from '../../units/known.js';
 import { type Risk, risks } from '../types.js';
-import type { Probability } from './probability.js';
 import { type ExpectedEnd, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
 
-const end = (etaSeconds: number): ExpectedEnd => ({
-  etaSeconds,
-  lowSeconds: etaSeconds / 2,
-  highSeconds: etaSeconds * 2,
+const end = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): ExpectedEnd => ({
+  lowSeconds: parts.etaSeconds / 2,
+  highSeconds: parts.etaSeconds * 2,
+  seenSeconds: 7200,
+  fromStart: false,
+  bend: 'straight',
+  ...parts,
 });
-const chances = (within15s: number, within60s = within15s, within5min = within60s) => ({
-  within15s,
-  within60s,
-  within5min,
-});
-const riskOf = (eta: number, probability: Probability): Risk =>
-  outlookOf(end(eta), 'room', probability).risk;
+const riskOf = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): Risk =>
+  outlookOf(end(parts), 'room').risk;
 
 describe('outlookOf', () => {
   it.each<[number, Risk]>([
@@ -27,63 +24,75 @@ describe('outlookOf', () => {
     [300, 'medium'],
     [301, 'low'],
     [3601, 'low'],
-  ])('takes an end in %d s that is certain for %s', (eta, risk) => {
-    expect(riskOf(eta, chances(1))).toBe(risk);
+    [Number.POSITIVE_INFINITY, 'none'],
+  ])('takes an end in %d s for %s once it was seen long enough', (eta, risk) => {
+    expect(riskOf({ etaSeconds: eta })).toBe(risk);
   });
 
-  it('sees no end where growth levels off and the table expects none', () => {
-    expect(riskOf(Number.POSITIVE_INFINITY, chances(0))).toBe('none');
+  it('does not believe a growth further ahead than twice as long as it was seen', () => {
+    expect(riskOf({ etaSeconds: 50, seenSeconds: 24 })).toBe('medium');
+    expect(riskOf({ etaSeconds: 50, seenSeconds: 25 })).toBe('high');
+    const curve = { bend: 'accelerates' as const, etaSeconds: 50 };
+    expect(riskOf({ ...curve, seenSeconds: 49 })).toBe('medium');
+    expect(riskOf({ ...curve, seenSeconds: 50 })).toBe('high');
   });
 
-  it('raises an alarm where a missed end would cost more: from 1 of 3 near the end, surer further ahead', () => {
-    expect(riskOf(12, chances(0.3))).toBe('low');
-    expect(riskOf(12, chances(0.34))).toBe('critical');
-    expect(riskOf(50, chances(0.1, 0.8))).toBe('medium');
-    expect(riskOf(50, chances(0.1, 0.84))).toBe('high');
+  it('tells no time that is further ahead, however calm: 15 % used, and 10 s of growth seen', () => {
+    const doubted = { risk: 'low', etaSeconds: 'unknown' };
+    expect(outlookOf(end({ etaSeconds: 230, seenSeconds: 10 }), 'room')).toMatchObject(doubted);
+    expect(outlookOf(end({ etaSeconds: 4000, seenSeconds: 10 }), 'room')).toMatchObject(doubted);
+    const seen = { risk: 'medium', etaSeconds: 230 };
+    expect(outlookOf(end({ etaSeconds: 230, seenSeconds: 120 }), 'room')).toMatchObject(seen);
   });
 
-  it('raises fewer alarms where a false alarm costs more', () => {
-    const costs = { missedEndCost: 1, falseAlarmCost: 3 };
-    expect(outlookOf(end(12), 'room', chances(0.7), costs).risk).toBe('low');
-    expect(outlookOf(end(12), 'room', chances(0.76), costs).risk).toBe('critical');
+  it('believes a growth that slows down least: it may stop before the limit', () => {
+    const slows = { bend: 'slows' as const, etaSeconds: 35 };
+    expect(riskOf({ ...slows, seenSeconds: 49 })).toBe('medium');
+    expect(riskOf({ ...slows, seenSeconds: 50 })).toBe('high');
   });
 
-  it('tells no time that is not likely enough', () => {
-    expect(outlookOf(end(12), 'room', chances(0.1))).toMatchObject({
-      risk: 'low',
+  it('asks for more when the growth may be the start of the program', () => {
+    const soon = { etaSeconds: 5, seenSeconds: 4 };
+    expect(riskOf(soon)).toBe('critical');
+    expect(riskOf({ ...soon, fromStart: true })).toBe('medium');
+    expect(riskOf({ ...soon, fromStart: true, seenSeconds: 7 })).toBe('critical');
+  });
+
+  it('raises an alarm where staying silent would cost more than a false alarm', () => {
+    const chances = { within15s: 0, within60s: 0.09, within5min: 0.9 };
+    const soon = end({ etaSeconds: 12 });
+    expect(outlookOf(soon, 'room', chances)).toMatchObject({
+      risk: 'medium',
       etaSeconds: 'unknown',
     });
-    expect(outlookOf(end(4000), 'room', chances(0))).toMatchObject({ etaSeconds: 'unknown' });
-    expect(outlookOf(end(230), 'room', chances(0, 0.1, 0.5))).toMatchObject({
-      risk: 'medium',
-      etaSeconds: 230,
-    });
+    expect(outlookOf(soon, 'room', { ...chances, within60s: 0.11 }).risk).toBe('critical');
+    const costs = { missedEndCost: 1, falseAlarmCost: 1 };
+    expect(outlookOf(soon, 'room', { ...chances, within60s: 0.49 }, costs).risk).toBe('medium');
+    expect(outlookOf(soon, 'room', { ...chances, within60s: 0.51 }, costs).risk).toBe('critical');
   });
 
   it('says that a full device is full, whether or not it grows', () => {
     const full = { risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 };
-    expect(outlookOf(undefined, 'full', chances(0))).toEqual(full);
-    expect(outlookOf(end(100), 'full', chances(0))).toEqual(full);
-    const none = chances(0);
-    const low = { risk: 'low', etaSeconds: 'never' };
-    expect(outlookOf(undefined, 'nearly-full', none)).toMatchObject(low);
-    expect(outlookOf(undefined, 'room', none)).toMatchObject({ risk: 'none', etaSeconds: 'never' });
+    expect(outlookOf(undefined, 'full')).toEqual(full);
+    expect(outlookOf(end({ etaSeconds: 100 }), 'full')).toEqual(full);
+    expect(outlookOf(undefined, 'nearly-full')).toMatchObject({ risk: 'low', etaSeconds: 'never' });
+    expect(outlookOf(undefined, 'room')).toMatchObject({ risk: 'none', etaSeconds: 'never' });
   });
 
   it('never tells a time that contradicts the risk', () => {
     const within = { critical: 15, high: 60, medium: 300, low: Number.POSITIVE_INFINITY, none: -1 };
     const times = fc.double({ min: 0, max: 1e5, noNaN: true });
-    const shares = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), {
-      minLength: 3,
-      maxLength: 3,
-    });
+    const bends = fc.constantFrom<ExpectedEnd['bend']>('accelerates', 'slows', 'straight');
     fc.assert(
-      fc.property(times, shares, (eta, given) => {
-        const [a = 0, b = 0, c = 0] = given.toSorted((x, y) => x - y);
-        const { risk, etaSeconds } = outlookOf(end(eta), 'room', chances(a, b, c));
+      fc.property(times, times, fc.boolean(), bends, (eta, seen, fromStart, bend) => {
+        const parts = { etaSeconds: eta, seenSeconds: seen, fromStart, bend };
+        const { risk, etaSeconds } = outlookOf(end(parts), 'room');
+        if (typeof etaSeconds !== 'number') {
+          expect([risk, etaSeconds]).toEqual([eta <= 60 ? 'medium' : 'low', 'unknown']);
+          return;
+        }
         const least = risks.findLast((one) => Math.round(eta * 1000) / 1000 <= within[one]);
-        if (typeof etaSeconds === 'number') expect(risk).toBe(least);
-        else expect(isAtLeast(risk, 'high')).toBe(false);
+        expect(risk).toBe(least);
       }),
     );
   });

@@ -1,12 +1,44 @@
 import type { Known } from '../../units/known.js';
 import { type Forecast, type Risk, risks } from '../types.js';
-import { type ForecastCosts, type Probability, riskAt, riskOf } from './probability.js';
+import {
+  certain,
+  defaultCosts,
+  type ForecastCosts,
+  isWorthAnAlarm,
+  type Probability,
+} from './probability.js';
 
-/** An expected end: Infinity where it levels off before the limit. */
+/** What `high` and `critical` mean is a contract: out of memory within so many seconds. */
+const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
+  ['critical', 15],
+  ['high', 60],
+  ['medium', 300],
+  ['low', Number.POSITIVE_INFINITY],
+];
+
+/**
+ * 10 s of observed growth supports a 20 s forecast, no further: a second of growth says nothing
+ * about the next minute. Acceleration is easily mistaken: it supports a forecast only as far ahead
+ * as it was observed. Growth that slows down may stop before the limit, and supports less.
+ */
+const reach = { straight: 2, accelerates: 1, slows: 0.7 };
+/** A shorter growth is a start or a single piece of work, however steep. */
+const leastSeenSeconds = 3.5;
+/** Growth from the first reading on may be the program's start: it must last longer. */
+const startFactor = 2;
+
+/** An expected end, and what speaks for it. */
 export interface ExpectedEnd {
+  /** Infinity where it levels off before the limit. */
   readonly etaSeconds: number;
   readonly lowSeconds: number;
   readonly highSeconds: number;
+  /** For how long the growth has been seen. */
+  readonly seenSeconds: number;
+  /** Whether it has been there from the first reading on. */
+  readonly fromStart: boolean;
+  /** Whether the end comes sooner than a straight line would have it, or later. */
+  readonly bend: 'accelerates' | 'slows' | 'straight';
 }
 
 /** How much is taken already, whether or not it grows. */
@@ -19,34 +51,37 @@ export type Outlook = Pick<Forecast, 'etaSeconds' | 'lowSeconds' | 'highSeconds'
 
 /**
  * The one place that decides the risk and the expected time, so that they cannot contradict each
- * other: a time is given only where it is likely enough.
+ * other: a time is given only where the observed growth supports it.
  */
 export function outlookOf(
   end: ExpectedEnd | undefined,
   fill: Fill,
-  probability: Probability,
-  costs?: ForecastCosts,
+  probability: Probability = certain,
+  costs: ForecastCosts = defaultCosts,
 ): Outlook {
   if (fill === 'full') return { risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 };
   if (!end || end.etaSeconds === Number.POSITIVE_INFINITY) {
     const low = end && fill === 'nearly-full' ? secondsOrNever(end.lowSeconds) : 'never';
-    const risk = riskOf(probability, undefined, costs);
     return {
-      risk: fill === 'nearly-full' && risk === 'none' ? 'low' : risk,
-      etaSeconds: isAtLeast(risk, 'low') ? 'unknown' : 'never',
-      lowSeconds: isAtLeast(risk, 'low') ? 'unknown' : low,
-      highSeconds: isAtLeast(risk, 'low') ? 'unknown' : 'never',
+      risk: fill === 'nearly-full' ? 'low' : 'none',
+      etaSeconds: 'never',
+      lowSeconds: low,
+      highSeconds: 'never',
     };
   }
-  const risk = riskOf(probability, end.etaSeconds, costs);
-  // A time that is not believed is not told: it would contradict the risk.
-  const isBelieved = isAtLeast(risk, 'medium') && risk === riskAt(end.etaSeconds);
-  return {
-    risk,
-    etaSeconds: isBelieved ? secondsOrNever(end.etaSeconds) : 'unknown',
-    lowSeconds: secondsOrNever(end.lowSeconds),
-    highSeconds: secondsOrNever(end.highSeconds),
-  };
+  const risk = riskWithinSeconds.find(([, seconds]) => end.etaSeconds <= seconds)?.[0] ?? 'none';
+  const lowSeconds = secondsOrNever(end.lowSeconds);
+  const highSeconds = secondsOrNever(end.highSeconds);
+  if (!isBelieved(end) || !isWorthAnAlarm(probability, end.etaSeconds, costs)) {
+    const doubted = isAtLeast(risk, 'high') ? 'medium' : 'low';
+    return { risk: doubted, etaSeconds: 'unknown', lowSeconds, highSeconds };
+  }
+  return { risk, etaSeconds: secondsOrNever(end.etaSeconds), lowSeconds, highSeconds };
+}
+
+function isBelieved({ etaSeconds, seenSeconds, fromStart, bend }: ExpectedEnd): boolean {
+  const least = leastSeenSeconds * (fromStart ? startFactor : 1);
+  return seenSeconds >= least && etaSeconds <= seenSeconds * reach[bend];
 }
 
 function secondsOrNever(seconds: number): number | 'never' {
