@@ -11,16 +11,24 @@ const base = join(root, '.venv', 'bin', 'python');
 const home = resolve(process.env.PLIMSOLL_INTEGRATIONS ?? join(root, 'build', 'integrations'));
 const failures = process.env.PLIMSOLL_TEST_TRAINER_INJECTIONS ?? '60';
 const tests = join(root, 'python', 'tests');
-const transformers = ['trainers.test_window_failures', 'trainers.test_hugging_face_trainer'];
+const ofLibraries = (...classes) => classes.map((name) => `trainers.test_libraries.${name}`);
+const transformers = [
+  'trainers.test_window_failures',
+  ...ofLibraries('Unchanged', 'WeightedLoss', 'LeftAlone', 'Evaluation', 'Ranks'),
+];
 const lightning = ['trainers.test_lightning'];
 const lastLightning = '2.6.6';
 /** What is installed on top of .venv, and what is run there; `package` is the name it is imported by. */
 const environments = [
   { name: 'transformers450', pins: ['transformers==4.50.3'], modules: transformers },
   { name: 'transformers457', pins: ['transformers==4.57.6'], modules: transformers },
-  { name: 'pinned', pins: [], modules: [...transformers, 'trainers.test_one_line'] },
-  { name: 'trl', pins: ['trl==1.16.0'], modules: ['trainers.test_trl', 'trainers.test_recipes'] },
-  { name: 'deepspeed', pins: ['deepspeed==0.19.8'], modules: ['sharding.test_deepspeed'] },
+  { name: 'pinned', pins: [], modules: [...transformers, ...ofLibraries('OneLine')] },
+  { name: 'trl', pins: ['trl==1.16.0'], modules: ofLibraries('Trl', 'Recipes') },
+  {
+    name: 'deepspeed',
+    pins: ['deepspeed==0.19.8'],
+    modules: ['sharding.test_sharded.DeepSpeedItself'],
+  },
   ...['2.4.0', lastLightning].flatMap((version) => {
     const pins = [`lightning==${version}`, `pytorch-lightning==${version}`];
     const name = `lightning${version.slice(0, 3).replace('.', '')}`;
@@ -32,7 +40,7 @@ const environments = [
       modules: [
         ...lightning,
         ...(version === lastLightning && imported.startsWith('lightning')
-          ? ['trainers.test_recipes']
+          ? ofLibraries('Recipes')
           : []),
       ],
     }));
@@ -88,7 +96,7 @@ function tested({ name, imported, modules, pins }, python) {
     cwd: tests,
     env: {
       ...process.env,
-      PYTHONPATH: tests,
+      PYTHONPATH: `${tests}:${join(root, 'python')}`,
       HF_HUB_OFFLINE: '1',
       PLIMSOLL_TEST_TRAINER_INJECTIONS: failures,
       ...(imported === undefined ? {} : { PLIMSOLL_TEST_LIGHTNING: imported }),

@@ -60,23 +60,20 @@ SECOND_TIER = (
     "tracing.loops.test_loaders.TrainerSteps",
     # Recovery of long loops; that nothing is lost is seen in the first tier by shorter ones.
     "keeping.test_keeping.KeepingBelow",
-    "sdk.test_in_the_wild.Compiled",
+    "sdk.test_failures.Compiled",
     # Several estimates, each of which starts a tracer.
-    "sdk.test_names.Estimates.test_a_model_of_transformers_that_is_here_is_asked_about_as_its_config_is",
-    "sdk.test_in_the_wild.Workers",
+    "sdk.test_models.Estimates.test_a_model_of_transformers_that_is_here_is_asked_about_as_its_config_is",
+    "sdk.test_failures.Workers",
     # Models on many cards.
     "sharding",
     # Trainers, each run of which is a process that imports its libraries.
     "trainers.test_window_failures.InjectedFailures",
-    "trainers.test_hugging_face_trainer",
     "trainers.test_lightning",
     "trainers.test_loops.Programs",
     "trainers.test_loops.InLoops.test_an_unchanged_program_under_a_real_limit",
-    "trainers.test_one_line",
-    "trainers.test_recipes",
-    "trainers.test_trl",
+    "trainers.test_libraries",
     # Processes that import everything by themselves.
-    "test_forked.Traces",
+    "test_runner.Traces",
     "tracing.libraries.test_libraries.LaterParts",
     "tracing.libraries.test_quicker_compiling.OpHashes",
     "tracing.test_warm.Traces",
@@ -86,21 +83,21 @@ SMOKE = (
     "keeping.test_keeping.KeepingBelow.test_batches_of_a_program_that_keeps_its_results",
     "tracing.kinds.test_attention.FlexAttention.test_it_asks_for_and_gives_back_what_it_does_on_the_card_in_the_same_order",
     "tracing.libraries.test_compiled_programs.EqualGraphs.test_other_blocks_are_lowered_for_themselves",
-    "sharding.test_ranks_traced.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
+    "sharding.test_sharded.Sharding.test_fsdp2_gathers_each_layer_on_a_stream_of_its_own",
     "tracing.kinds.test_generated_texts.GeneratedTexts.test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read",
     "tracing.libraries.test_libraries.LaterParts.test_a_step_of_an_optimizer_loads_no_compiler",
     "tracing.loops.test_loops.Loops.test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted",
-    "trainers.test_hugging_face_trainer.LeftAlone.test_a_step_that_hands_on_all_it_is_given_is_known",
+    "trainers.test_libraries.LeftAlone.test_a_step_that_hands_on_all_it_is_given_is_known",
     "trainers.test_lightning.Lightning.test_all_are_recovered_bit_for_bit",
 )
 # The longest files: they are cut into so many parts, which begin before all others.
 PARTS = {
-    "sdk.test_next_supervisor": 2,
-    "sharding.test_programs_sharded": 2,
+    "sdk.test_supervised": 3,
+    "sharding.test_sharded": 3,
     "tracing.kinds.test_generated_texts": 2,
     "tracing.kinds.test_public_programs": 4,
     "tracing.test_programs": 3,
-    "trainers.test_hugging_face_trainer": 2,
+    "trainers.test_libraries": 3,
 }
 
 
@@ -182,7 +179,7 @@ def shuffled(tests, draw):
 
 def run_part(folder, name, part, parts, tier, seed):
     """The counts of one part of a file of tests."""
-    sys.path.insert(0, folder)
+    sys.path[:0] = [folder, warm.PACKAGE]
     faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
     try:
         tests, other = chosen(name, tier, part, parts)

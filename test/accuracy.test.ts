@@ -8,7 +8,7 @@ import { needsTorch, tracingPython } from './support/needs.js';
 import { root } from './support/project-files.js';
 
 /**
- * Kinds that python/tests/tracing/test_recorded_runs.py has not, the quickest of each; all are held against
+ * Kinds that python/tests/tracing/test_command.py has not, the quickest of each; all are held against
  * the truth by `npm run bench accuracy`.
  */
 const sample = [

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -51,6 +51,28 @@ describe('docs/coming-from.md', () => {
     expect(names.filter((name) => !there.includes(name))).toEqual([]);
   });
 
+  it('names only commands, options, functions and fields that exist', () => {
+    const [tables = ''] = page.split('## Their figures, measured');
+    const cells = tables
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .flatMap((line) => codeIn(line.split(' | ')[1] ?? ''));
+    expect(cells.length).toBeGreaterThan(200);
+    const options = readFileSync(join(root, 'docs/commands.md'), 'utf8');
+    const known = identifiersOf(options);
+    for (const source of ['src', 'python/plimsoll', 'schema'].flatMap(sourcesBelow)) {
+      for (const name of identifiersOf(readFileSync(source, 'utf8'))) known.add(name);
+    }
+    const wrong = cells.filter(
+      (cell) =>
+        (cell.match(/--[a-z][a-z-]+/g) ?? []).some((option) => !options.includes(`\`${option}`)) ||
+        [...identifiersOf(cell.replaceAll(/"[^"]*"|--[a-z-]+|=\S+|: \S+/g, ' '))].some(
+          (name) => !known.has(name) && !elsewhere.has(name),
+        ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   it('runs each row of Python', { ...needsTorch, tags: 'rest' }, () => {
     const prelude = /```python\n(import plimsoll, torch\n.*?)```/s.exec(page)?.[1] ?? '';
     expect(prelude).toContain('dataset = ');
@@ -93,6 +115,24 @@ describe('docs/coming-from.md', () => {
     expect(failed).toEqual([]);
   });
 });
+
+/** Of PyTorch, of a shell, and names that stand for a value. */
+const elsewhere = new Set(['deploy', 'FILE', 'MODEL', 'eval', 'torchrun', 'yaml', 'compose']);
+
+function codeIn(cell: string): readonly string[] {
+  return [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
+}
+
+function identifiersOf(text: string): Set<string> {
+  return new Set(text.match(/[A-Za-z_]\w+/g));
+}
+
+/** Our own sources, without the tests. */
+function sourcesBelow(folder: string): readonly string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:ts|py|json)$/.test(name) && !/test/.test(name))
+    .map((name) => join(root, folder, name));
+}
 
 /** Words of a command line, with double quotes around those that have blanks. */
 function shellSplit(line: string): readonly string[] {

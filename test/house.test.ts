@@ -176,3 +176,124 @@ describe('the checks themselves', () => {
     expect(pattern.test(halves.join(''))).toBe(true);
   });
 });
+
+const defining = projectFiles().filter(
+  (path) =>
+    /^(src|web\/src|web\/snapshot|python\/plimsoll(_trace)?)\/.*\.(ts|tsx|py)$/.test(path) &&
+    !/\.test\.tsx?$/.test(path),
+);
+
+/** A figure or a rule, and the places that may write it down: one in each language. */
+const rules: readonly (readonly [string, RegExp, readonly string[]])[] = [
+  [
+    'the load line',
+    /load_?line\w* = 0?\.\d/i,
+    ['python/plimsoll/memory/load_line.py', 'src/device/load-line.ts'],
+  ],
+  [
+    'what an estimate needs for sure',
+    /function (?:sureBytes|bytesToReserve)\b/,
+    ['src/plan/fit/fit.ts'],
+  ],
+  ['the states of a job', /\bjobStates = /, ['src/jobs/types.ts']],
+  [
+    'the smaller microbatch after a failure',
+    /^(?:export function smallerMicrobatch|def smaller)\b/m,
+    ['python/plimsoll/recovery/rules/sizes.py', 'src/batches/sizes/smaller-microbatch.ts'],
+  ],
+  [
+    'which Node runs the command',
+    /["']runtime["'], ["']node["']/,
+    ['python/plimsoll/asking/command.py'],
+  ],
+];
+
+describe('one definition of each rule', () => {
+  it.each(rules)('%s', (_, pattern, places) => {
+    const found = defining.filter((path) => pattern.test(readFileSync(root + path, 'utf8')));
+    expect(found.toSorted()).toEqual(places);
+  });
+});
+
+/** Sentences for people. A program that looks into one breaks when its words change. */
+const sentence = String.raw`(?:reason|why|fact|next)`;
+const looksInto = [
+  new RegExp(
+    String.raw`\.${sentence}\??\.(?:match|matchAll|includes|startsWith|endsWith|search|replace|replaceAll|split|indexOf)\(`,
+  ),
+  new RegExp(String.raw`\.(?:test|exec)\((?:[\w?]+\.)*${sentence}\)`),
+];
+
+const withProse = projectFiles().filter(
+  (path) =>
+    /^(src|web\/src|web\/snapshot|bench|scripts)\/.*\.(ts|tsx|mjs)$/.test(path) &&
+    !/\.test\.tsx?$/.test(path),
+);
+
+describe('a sentence for people', () => {
+  it('is never parsed: codes and fields carry what programs need', () => {
+    expect(withProse.length).toBeGreaterThan(500);
+    const found = withProse.flatMap((path) =>
+      readFileSync(root + path, 'utf8')
+        .split('\n')
+        .flatMap((line, index) =>
+          looksInto.some((pattern) => pattern.test(line)) ? [`${path}:${index + 1}`] : [],
+        ),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it.each([
+    ["if (job.reason.includes('memory')) {", true],
+    ['/memory/i.test(job.reason)', true],
+    ["error.fact.replace(/x/, '')", true],
+    ['text(job.reason)', false],
+    ["words.includes('a reason')", false],
+  ])('%s: parsed %s', (line, isParsed) => {
+    expect(looksInto.some((pattern) => pattern.test(line))).toBe(isParsed);
+  });
+});
+
+/** Names that needed a dictionary, and what the field calls them. */
+const names: readonly (readonly [RegExp, string])[] = [
+  [/\b\w*[a-z]Way\b|\bWay(?:[A-Z]\w*)?\b/, 'method, configuration, direction'],
+  [/\b\w*(?:Weighed|InTurn)\b/, 'options, staggered'],
+  [/\bmost(?:[A-Z]\w*|_(?!precise|common)\w+)|\b_?MOST_\w+/, 'max...'],
+  [
+    /\b(?:const|let|var|function|def) #?_?(?:told|tell)\b|\b(?:class|interface|type) Told\b|[a-z]Told\b|\btold(?:[A-Z]|_)\w*/,
+    'reported, announced, printed, sent',
+  ],
+  [/\bopenWays\b|\b(?:const|let|type|interface) (?:fall|Fall|way)\b/, 'input, method'],
+  [/\bcarr(?:y|ies|ying|ied)[A-Z_]\w*/, 'pass, hold, contain'],
+  [/\bmust[A-Z]\w*/, 'check..., expect..., require...'],
+  [/\b(?:promisable|foreign|returning)(?:Bytes|_bytes)\b/, 'available, otherProcesses, releasing'],
+  [/\bwho(?:m)?ever\b/i, 'the client, the reader, the caller'],
+];
+
+const withWords = projectFiles().filter(
+  (path) =>
+    /^(src|web|python|test|bench|docs|examples|deploy|README\.md|SECURITY\.md)/.test(path) &&
+    /\.(ts|tsx|py|mjs|md|yml)$/.test(path) &&
+    !path.startsWith('bench/results/') &&
+    path !== 'test/house.test.ts',
+);
+
+function found(pattern: RegExp): readonly string[] {
+  return withWords.flatMap((path) =>
+    readFileSync(root + path, 'utf8')
+      .split('\n')
+      .flatMap((line, index) =>
+        pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : [],
+      ),
+  );
+}
+
+describe('plain words', () => {
+  it('are looked for in the whole project', () => {
+    expect(withWords.length).toBeGreaterThan(1200);
+  });
+
+  it.each(names)('no name is %s: write %s', (pattern) => {
+    expect(found(pattern)).toEqual([]);
+  });
+});

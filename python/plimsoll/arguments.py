@@ -5,12 +5,15 @@ Each error is a `Failure` (code, fact, next step) and a `TypeError` or `ValueErr
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 from .failure import Failure
 
@@ -84,6 +87,85 @@ def size(name: str, value: Any, least: int = 0) -> int:
         fact = f"{name} must be a whole number of bytes, {least} or more; not {value!r}"
         raise BadValue(fact, hint)
     return int(value)
+
+
+_FACTORS = {
+    "": 1,
+    "b": 1,
+    **{unit: 2 ** (10 * power) for power, unit in enumerate("kmgt", 1)},
+    **{f"{unit}ib": 2 ** (10 * power) for power, unit in enumerate("kmgt", 1)},
+    **{f"{unit}b": 1000**power for power, unit in enumerate("kmgt", 1)},
+}
+
+
+def bytes_of(name: str, value: str | int) -> int:
+    """A size as people write it, by the rules of the command: `24GiB`, `24GB`, `24g`, or bytes.
+
+    >>> bytes_of("memory", "24GiB")
+    25769803776
+    """
+    if not isinstance(value, str):
+        return size(name, value, least=1)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", value)
+    factor = _FACTORS.get(match[2].lower()) if match else None
+    found = round(float(match[1]) * factor) if match and factor else 0
+    if not 0 < found < 2**53:
+        raise BadValue(f'{name} must be a size, not "{value[:60]}"', 'write it like "24GiB"')
+    return found
+
+
+def size_words(count: int) -> str:
+    """Bytes for people: GiB with one decimal, smaller units below one GiB.
+
+    >>> size_words(34466000000), size_words(640 * 2**20)
+    ('32.1 GiB', '640 MiB')
+    """
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30)):
+        if abs(count) * 1024 >= factor * 1023.5:
+            return f"{count / factor:.1f} {unit}"
+    for unit, factor in (("MiB", 2**20), ("KiB", 2**10)):
+        if abs(count) * 1024 >= factor * 1023.5:
+            return f"{count / factor:.0f} {unit}"
+    return f"{count} B"
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def named(others: dict[str, str]) -> Callable[[Function], Function]:
+    """A function that also takes its arguments in camelCase. For a name of another tool the error says the right one.
+
+    >>> @named({"batch_size": "batch"})
+    ... def ask(batch=1, max_batch=False):
+    ...     return batch
+    >>> ask(maxBatch=True)
+    1
+    """
+
+    def decorate(function: Function) -> Function:
+        parameters = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def call(*given: Any, **by_name: Any) -> Any:
+            for name in list(by_name):
+                if name in parameters:
+                    continue
+                snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+                right = others.get(snake)
+                if right is not None and right in parameters:
+                    fact = f"{function.__name__}() has no argument {name}; its name is {right}"
+                    raise BadType(fact, f"write {right}={shown(by_name[name])}")
+                if snake not in parameters:
+                    fact = f"{function.__name__}() has no argument {name}"
+                    raise BadType(fact, f"it takes {', '.join(parameters)}")
+                if snake in by_name:
+                    raise BadType(f"{name} and {snake} are the same argument", f"leave {name} out")
+                by_name[snake] = by_name.pop(name)
+            return function(*given, **by_name)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def optional_truth(name: str, value: Any) -> bool | None:

@@ -17,6 +17,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from plimsoll.failure import MISSING_PACKAGE, Failure
 from plimsoll.progress import report_progress
@@ -131,6 +132,9 @@ def run(options: Namespace, alone: bool = False) -> int:
 
     with _own_output(options.program is not None), crashes_beside(options.output, folder):
         recording = record(options, view)
+    facts, ledger = recording.facts, recording.ledger
+    facts.maybe_more_bytes += ledger.larger_at_most
+    facts.maybe_less_bytes = ledger.loose_at_peak
     header = {
         "plimsoll": "trace",
         "version": VERSION,
@@ -143,24 +147,14 @@ def run(options: Namespace, alone: bool = False) -> int:
             if name not in ("output", "scratch", "protection")
         },
     }
-    footer = {
+    footer: dict[str, Any] = {
         "end": True,
         "allocations": recording.ledger.count,
         "parameters": recording.parameters,
         "parameterBytes": recording.parameter_bytes,
         "seconds": round(time.monotonic() - started, 3),
         "notes": recording.notes,
-        "skipsLayers": recording.skips_layers,
-        "compiled": recording.compiled,
-        "fused": recording.fused,
-        "graphs": recording.graphs,
-        "ragged": recording.ragged,
-        "drawn": recording.drawn,
-        "benchmark": recording.benchmark,
-        "guessesTrials": recording.guesses_trials,
-        "ended": recording.ended,
-        "maybeMoreBytes": recording.more_bytes + recording.ledger.larger_at_most,
-        "maybeLessBytes": recording.ledger.loose_at_peak,
+        **facts.as_json(),
         "files": recording.files,
     }
     if recording.parallel is not None:

@@ -20,6 +20,7 @@ from .assumed.chosen import CHOOSING, NMS, PUTS, Chosen
 from .assumed.even_choices import EvenChoices
 from .assumed.waiting import Waiting
 from .corrections import accumulates_in_place
+from .facts import Facts
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
 from .ledger import Ledger
@@ -42,8 +43,6 @@ class Observer(TorchDispatchMode):
     # The one of this trace, once there is one.
     autocast: Any = None
     layer_draws: Any = None
-    # Whether a real run leaves out layers at random, so that no two take the same.
-    skips_layers = False
     # Where there are several streams: enters the one on which autograd adds up two gradients.
     summing: Callable[[], AbstractContextManager[None]] | None = None
 
@@ -60,14 +59,13 @@ class Observer(TorchDispatchMode):
         self.scalars = Scalars()
         # What a person should know about how the figures came about.
         self.notes: set[str] = set()
+        self.facts = Facts()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
         self.workspaces: dict[Any, int] = {}
         # Convolutions for which `cudnn.benchmark` has chosen a kernel, and sources of fused kernels that were tried.
         self.tried: set[tuple | str] = set()
         # What compiled graphs became, by their form.
         self.codes: dict[str | None, Any] = {}
-        # Whether one was counted that cuDNN may not try.
-        self.guesses_trials = False
         # Numbers of the convolutions whose kernel is not sure.
         self.choices: dict[tuple, int] = {}
         self.chosen = Chosen(ledger)
@@ -267,6 +265,11 @@ class Observer(TorchDispatchMode):
         entry = self._live[key]
         ident, entry.ident = entry.ident, 0
         return ident
+
+    def moved(self, to: dict[int, int]) -> None:
+        """Says that all that lay in some allocations lies in others now."""
+        for entry in self._live.values():
+            entry.ident = to.get(entry.ident, entry.ident)
 
     def give_back_workspaces(self) -> None:
         """Those that cuBLAS keeps between its calls; the next call asks for one again."""

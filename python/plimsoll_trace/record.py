@@ -17,6 +17,7 @@ from plimsoll.progress import report_progress
 
 from . import ledger as kinds
 from . import optimizers, quantized
+from .facts import Facts
 from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
@@ -113,21 +114,7 @@ class Recording:
     parameters: int = 0
     parameter_bytes: int = 0
     notes: list[str] = field(default_factory=list)
-    skips_layers: bool = False
-    # Whether a program asked for torch.compile, which the trace left out, or followed.
-    compiled: bool = False
-    fused: bool = False
-    # Whether it asked for CUDA graphs, which the trace left out.
-    graphs: bool = False
-    # Whether its batches differ in shape, and each run has them in another order.
-    ragged: bool = False
-    drawn: bool = False
-    # Whether it was ended before its own end, and what turns that were left out may have held on to.
-    ended: bool = False
-    more_bytes: int = 0
-    # Whether cuDNN tries its kernels in turn, and one was counted that it may not try.
-    benchmark: bool = False
-    guesses_trials: bool = False
+    facts: Facts = field(default_factory=Facts)
     # How a program spreads its model over processes, where one of PyTorch's wrappers does it.
     parallel: Parallel | None = None
     # What a program's answer depends on, by kind; None where that is not all known.
@@ -155,7 +142,7 @@ def record(options: Namespace, view: View | None = None) -> Recording:
     except Exception as error:
         raise _failure_of(error) from error
     recording.notes = sorted(observer.notes)
-    recording.skips_layers = observer.skips_layers
+    recording.facts = observer.facts
     return recording
 
 

@@ -23,6 +23,7 @@ import io
 import json
 import multiprocessing.process
 import os
+import random
 import runpy
 import selectors
 import signal
@@ -55,6 +56,11 @@ LATE_VARIABLES = {
 }
 LATE_PREFIXES = ("PLIMSOLL_", "ACCELERATE_", "HF_", "TRANSFORMERS_")
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if __name__ != "__main__" and PACKAGE not in sys.path:
+    # For the tests; the process that forks has the path of Python alone.
+    sys.path.insert(0, PACKAGE)
+# It ends a test that hangs; a machine that is busy on every core is slow, and no fault.
+HANG_SECONDS = 600
 # The end of the address of a second server, for traces.
 TRACES = "-traces"
 _TRACE_MODULES = ("plimsoll_trace.record", "plimsoll_trace.programs.run")
@@ -62,6 +68,9 @@ _LENGTH = struct.Struct("!I")
 # Status and processor seconds of a process that ended.
 _END = struct.Struct("!Id")
 _IGNORE_ALL = ("ignore", None, Warning, None, 0)
+
+# The system hands out the ports above to any program that connects, before the ranks have imported torch.
+LOWEST, FIRST_EPHEMERAL = 20_000, 32_768
 
 
 def run(command, *, input=None, capture_output=False, timeout=None, check=False, **options):
@@ -143,6 +152,18 @@ class Popen(subprocess.Popen):
             finally:
                 self._waitpid_lock.release()
         return self.returncode
+
+
+def free_port():
+    """A port for ranks that find one another by it."""
+    while True:
+        port = random.SystemRandom().randrange(LOWEST, FIRST_EPHEMERAL)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def started():

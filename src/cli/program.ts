@@ -88,6 +88,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
+    name: 'limit',
+    summary: 'move the memory limit of a job or a run while it runs',
+    load: async () => (await import('./commands/limit.js')).limitCommand,
+  },
+  {
     name: 'pack',
     summary: 'run a list of commands side by side, as their memory allows, without a server',
     load: async () => (await import('./commands/pack.js')).packCommand,
@@ -132,6 +137,31 @@ const commands: readonly CommandEntry[] = [
     name: 'env',
     summary: 'recommend or check environment variables for a job',
     load: async () => (await import('./commands/env.js')).envCommand,
+  },
+  {
+    name: 'models',
+    summary: 'list the models that are known by name',
+    load: async () => (await import('./commands/models.js')).modelsCommand,
+  },
+  {
+    name: 'gpus',
+    summary: 'list the cards that --gpu takes',
+    load: async () => (await import('./commands/models.js')).gpusCommand,
+  },
+  {
+    name: 'card',
+    summary: 'write a table for a README: the memory of a model by method and card',
+    load: async () => (await import('./commands/card.js')).cardCommand,
+  },
+  {
+    name: 'check',
+    summary: 'compare the memory of programs before and after a change, against a budget',
+    load: async () => (await import('./commands/check.js')).checkCommand,
+  },
+  {
+    name: 'completion',
+    summary: 'print a script that completes commands, options and names in a shell',
+    load: async () => (await import('./commands/completion.js')).completionCommand(wholeProgram),
   },
   {
     name: 'on-node',
@@ -212,6 +242,19 @@ export async function defineProgram(
     command.option('--debug', 'print the stack trace of an error');
   }
   return program;
+}
+
+/** All commands with their options; nothing of it is run. */
+function wholeProgram(): Promise<Command> {
+  const silent = { isTerminal: false, colour: false, columns: () => 100, write: () => {} };
+  const output = {
+    ...silent,
+    closed: new AbortController().signal,
+    failure: undefined,
+    drained: async () => {},
+  };
+  const io = { environment: {}, folder: '/', stdout: output, stderr: output };
+  return defineProgram({ io, version: '', action: () => async () => {} }, () => true);
 }
 
 /** The program itself has no option that takes a value, so the first plain word is the command. */

@@ -1,4 +1,5 @@
-import type { JournalEntry, StartedEntry } from '../run/store/journal-entry.js';
+import type { LimitOrder } from '../run/bridge/spilling.js';
+import type { JournalEntry, LimitedEntry, StartedEntry } from '../run/store/journal-entry.js';
 import type { RunPlan } from '../run/store/run-plan.js';
 import type { ClimbedRung, ProgressPoint } from '../run/types.js';
 
@@ -12,6 +13,8 @@ export type RunOrder = Omit<RunPlan, 'bridge'> & {
 export type RunNews =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
+  /** Another limit was asked for; this one is in force since. */
+  | LimitedEntry
   /** It was asked to end. */
   | { readonly type: 'stopped'; readonly signal: string }
   | Extract<JournalEntry, { type: 'ended' }>
@@ -23,6 +26,10 @@ export type RunNews =
 export interface EngineRun {
   /** Asks the program to end; one that does not is killed after a while. */
   stop(): void;
+  /** Asks the program to keep another limit; what came of it is told as `limited`. */
+  limit(bytes: number): void;
+  /** The limit that was asked for last, also by an engine before this one. */
+  limitAsked(): LimitOrder | undefined;
   /** What an attempt that goes on has told of its steps. */
   progress(number: number): readonly ProgressPoint[];
   /** Looks no longer; the run itself goes on. */

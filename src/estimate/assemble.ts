@@ -3,6 +3,7 @@ import type { AddressOrder } from './allocator/settings.js';
 import { replayOn } from './cards/card-limit.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { communicationBytes, type Parallel, ranksOf } from './parallel.js';
+import { spillCurve } from './spill-curve.js';
 import type { EventStream } from './trace/event-stream.js';
 import { type Estimate, type Part, type PartBytes, parts } from './types.js';
 
@@ -28,16 +29,20 @@ export function assembleEstimate(from: EstimateParts): Estimate {
   const { method, gpu, allocatedBytes, reservedBytes, interval, phases, notes } = from;
   const { leastReservedBytes = reservedBytes, parallel } = from;
   const outside = gpu.context.bytes + (parallel === undefined ? 0 : communicationBytes(parallel));
+  const peak = {
+    allocatedBytes,
+    reservedBytes,
+    deviceBytes: reservedBytes + outside,
+    leastCapacityBytes: leastReservedBytes + outside,
+  };
+  const breakdown = breakdownOf(from);
+  const spill = spillCurve({ peak, breakdown }, gpu);
   return {
     method,
-    peak: {
-      allocatedBytes,
-      reservedBytes,
-      deviceBytes: reservedBytes + outside,
-      leastCapacityBytes: leastReservedBytes + outside,
-    },
+    peak,
     interval,
-    breakdown: breakdownOf(from),
+    breakdown,
+    ...(spill.length === 0 ? {} : { spill }),
     ...(parallel === undefined ? {} : { ranks: ranksOf(parallel) }),
     ...(phases === undefined ? {} : { phases }),
     notes,
@@ -71,6 +76,24 @@ const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising
 /** What the same events reserve where segments lie otherwise. */
 export function otherReservedPeaks(gpu: Gpu, stream: EventStream): readonly number[] {
   return otherOrders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
+}
+
+/** The same estimate with the context of another card; what kernels choose there may differ a little. */
+export function onOtherCard(
+  estimate: Estimate,
+  from: Pick<Gpu, 'context'>,
+  to: Pick<Gpu, 'context'>,
+): Estimate {
+  const more = to.context.bytes - from.context.bytes;
+  const { peak } = estimate;
+  return {
+    ...estimate,
+    peak: {
+      ...peak,
+      deviceBytes: peak.deviceBytes + more,
+      leastCapacityBytes: peak.leastCapacityBytes + more,
+    },
+  };
 }
 
 export function contextNote({ name, context }: Gpu): string {

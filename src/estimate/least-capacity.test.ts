@@ -74,6 +74,18 @@ describe('leastCapacity', () => {
     expect(works(stream, wide.safeBytes - 1, false)).toBe(false);
   });
 
+  it('decides caps down to a segment where nearly each is a case of its own', async () => {
+    // A text that grows by a token: each request is a little larger than what was given back.
+    const growing = Array.from({ length: 400 }, (_, at) => [20 + at / 2, 0]).flat();
+    const stream = streamOf([...growing, 300, 200]);
+    const exact = await leastCapacity(stream, {}, { safeOnly: true });
+    const long = await leastCapacity(stream, {}, { safeOnly: true, exactEvents: 1 });
+    expect(exact.replays).toBeGreaterThan(200);
+    expect(long.replays).toBeLessThan(120);
+    expect(long.safeBytes - exact.safeBytes).toBeLessThanOrEqual(4 * MiB);
+    expect(works(stream, long.safeBytes, true)).toBe(true);
+  });
+
   it('lets others have their turn between two replays', async () => {
     let turns = 0;
     let isOver = false;

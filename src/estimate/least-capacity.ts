@@ -48,6 +48,12 @@ const maxReplays = 2000;
 const maxExactEvents = 2_500_000;
 /** Then so many caps are tried of those that are left; only between the last two, every cap is decided. */
 const wideSteps = 16;
+/**
+ * After so many times those events, about two seconds of replays, only caps are tried that lie closer and closer, down
+ * to a segment. A text that grows by a token each turn asks for a new size each time, so that nearly every cap is a case
+ * of its own.
+ */
+const longSearch = 4;
 
 /**
  * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
@@ -82,6 +88,9 @@ export async function leastCapacity(
   let replays = 1;
   let cap = safeBytes - step;
   const capped = new CappedReplays(stream, settings, floor);
+  let narrows = false;
+  const isLong = (): boolean => safeOnly && replays * stream.length > longSearch * exactEvents;
+  const nearest = (): number => (isLong() ? Math.max(leastStep, segmentStep) : leastStep);
   for (; cap >= floor && replays < maxReplays; replays += 1) {
     await turn();
     const { fits, maxGrantedBytes } = capped.under(cap);
@@ -90,10 +99,10 @@ export async function leastCapacity(
     if (fits) luckyBytes = lowest;
     else failed = true;
     if (failed && safeOnly) {
-      if (step === leastStep) break;
-      // Somewhere between this cap and the last one that worked: there every cap is decided.
+      if (step <= nearest()) break;
+      // Somewhere between this cap and the last one that worked: there every cap is decided, or closer ones are tried.
       failed = false;
-      step = leastStep;
+      step = Math.max(nearest(), narrows ? Math.ceil(step / wideSteps) : leastStep);
       cap = safeBytes - step;
       continue;
     }
@@ -101,7 +110,11 @@ export async function leastCapacity(
     if (safeOnly && !collects && stepBytes === leastStep && replays * stream.length > exactEvents) {
       step = stepBytes = Math.max(1, Math.ceil((safeBytes - floor) / wideSteps));
     }
-    if (lowest - step < floor) step = leastStep;
+    if (isLong() && !narrows) {
+      narrows = true;
+      step = Math.max(nearest(), Math.ceil((safeBytes - floor) / wideSteps));
+    }
+    if (lowest - step < floor) step = nearest();
     cap = lowest - step;
   }
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };

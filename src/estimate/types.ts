@@ -110,8 +110,17 @@ export interface Estimate {
   readonly phases?: readonly PhasePeak[];
   /** What other settings would save; absent where not asked for. */
   readonly savings?: readonly Saving[];
+  /** How long a step takes in less memory, by memory that gives way; absent where nothing tells. */
+  readonly spill?: readonly SpillPoint[];
   /** What it rests on, what was left out, and why another method was not taken. */
   readonly notes: readonly string[];
+}
+
+/** A step in less memory than it needs, as a multiple of its own time; estimated. */
+export interface SpillPoint {
+  /** On the device, the CUDA context included. */
+  readonly memoryBytes: number;
+  readonly slowdown: { readonly low: number; readonly expected: number; readonly high: number };
 }
 
 /** A phase of a program: building, first steps, steady steps, evaluation, saving, generating. */

@@ -1,4 +1,5 @@
 import { isKnown, type Known } from '../units/known.js';
+import { giveRoom, placeSmaller, type Resize, takeRoom } from './elastic.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates, goesToHost, type PlacementPolicy, place, type Room } from './placement.js';
 import { type QuotaOf, Shares } from './quota.js';
@@ -34,6 +35,8 @@ export interface Admission {
   readonly starts: readonly { readonly job: WaitingJob; readonly reservation: Reservation }[];
   /** One for the memory of the GPUs and one for that of the host at most. */
   readonly holds: readonly Hold[];
+  /** Limits of elastic jobs that move: lower ones for the first that waits, higher ones into free room. */
+  readonly resizes: readonly Resize[];
 }
 
 /**
@@ -71,15 +74,13 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       offered = spare.get(onHost) ?? spareRooms(held, rooms, running);
       spare.set(onHost, offered);
     }
-    const possible = offered.some(({ freeBytes }) => freeBytes >= job.bytes);
-    const devices = possible ? place(offered, job, policy) : undefined;
-    if (devices !== undefined) {
-      const reservation = { devices, bytes: job.bytes, basis: job.basis };
+    const reservation = placed(offered, job, policy) ?? placeSmaller(offered, job, policy);
+    if (reservation !== undefined) {
       starts.push({ job, reservation });
       const started = runningFrom(job, reservation, nowMs);
       running.push(started);
       shares.add(started);
-      rooms = withFree(rooms, devices, -job.bytes);
+      rooms = withFree(rooms, reservation.devices, -reservation.bytes);
       spare.clear();
     } else if (held === undefined) {
       const last = state.holds.find(({ jobId }) => jobId === job.id);
@@ -88,15 +89,34 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       heads.set(onHost, { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) });
     }
   }
-  const holds = [...heads.values()].map(({ hold }) => hold);
-  return { starts, holds: running.length < maxRunning ? holds : withKept(holds, state, starts) };
+  const found = [...heads.values()].map(({ hold }) => hold);
+  const holds = running.length < maxRunning ? found : withKept(found, state, starts);
+  const gives = [...heads.values()].flatMap(({ hold, head }) =>
+    giveRoom(head, hold.devices, rooms, running),
+  );
+  const isGiving = new Set(gives.map(({ jobId }) => jobId));
+  const others = running.filter(({ id }) => !isGiving.has(id));
+  const takes = takeRoom(rooms, others, new Set(holds.flatMap(({ devices }) => devices)));
+  return { starts, holds, resizes: [...gives, ...takes] };
+}
+
+/** With all that it needs. */
+function placed(
+  rooms: readonly Room[],
+  job: WaitingJob,
+  policy: PlacementPolicy,
+): Reservation | undefined {
+  if (!rooms.some(({ freeBytes }) => freeBytes >= job.bytes)) return undefined;
+  const devices = place(rooms, job, policy);
+  return devices && { devices, bytes: job.bytes, basis: job.basis };
 }
 
 /** A job as it runs once it starts. */
 export function runningFrom(job: WaitingJob, reservation: Reservation, nowMs: number): RunningJob {
-  const { id, owner, turn, expectedSeconds, workloadKey } = job;
+  const { id, owner, turn, expectedSeconds, workloadKey, priority, leastBytes } = job;
   const expectedEndMs = isKnown(expectedSeconds) ? nowMs + expectedSeconds * 1000 : 'unknown';
-  return { id, owner, turn, reservation, expectedEndMs, workloadKey };
+  const elastic = leastBytes === undefined ? undefined : { needBytes: job.bytes, leastBytes };
+  return { id, owner, turn, reservation, expectedEndMs, workloadKey, priority, elastic };
 }
 
 /** The rooms when so much more is free on some of them. */

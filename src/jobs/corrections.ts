@@ -91,6 +91,10 @@ export function measuredRun(attempt: Attempt, besideBytes = 0): MeasuredRun | un
   if (!isKnown(peakBytes) || source !== 'measured') return undefined;
   // The peak is that of the launcher alone; its work ran elsewhere.
   if (attempt.launchers !== undefined && attempt.launchers.length > 0) return undefined;
+  // Its memory gave way: the peak is that of its limit, not of its need.
+  if (attempt.spill !== undefined && attempt.spill.bytesOut + attempt.spill.recomputedSeconds > 0) {
+    return undefined;
+  }
   // One that broke off for another reason may have been far from what it needs.
   if (exitCode !== 0 && outOfMemory === null) return undefined;
   const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;

@@ -150,6 +150,27 @@ export class Ledger {
     }
   }
 
+  /**
+   * Moves what a job was promised: more only where all of its devices have the room, less at any time.
+   * Less is true only once the program keeps to it; as long as it uses more, that counts.
+   */
+  resize(jobId: string, bytes: number): boolean {
+    if (!Number.isSafeInteger(bytes) || bytes < 0)
+      throw new RangeError(`${bytes} is not a valid byte count`);
+    const accounts = [...this.#accounts.values()].filter(({ entries }) => entries.has(jobId));
+    const fits = accounts.every((account) => {
+      const entry = account.entries.get(jobId);
+      return entry !== undefined && roomBeside(account, jobId) >= bytes;
+    });
+    const isLess = accounts.every(({ entries }) => (entries.get(jobId)?.bytes ?? 0) >= bytes);
+    if (accounts.length === 0 || (!fits && !isLess)) return false;
+    for (const { entries } of accounts) {
+      const entry = entries.get(jobId);
+      if (entry !== undefined) entries.set(jobId, { ...entry, bytes });
+    }
+    return true;
+  }
+
   /** The job ended. Its bytes stay counted until readings confirm that they came back. */
   release(jobId: string, atSeconds: number): void {
     for (const { entries } of this.#accounts.values()) {
@@ -221,6 +242,12 @@ function roomOf(id: string, account: Account): DeviceRoom {
       ? Math.max(0, loadLineBytes - taken - otherProcessesBytes)
       : 0,
   };
+}
+
+/** What a job could have on a device if nothing of it were there. */
+function roomBeside(account: Account, jobId: string): number {
+  const entries = new Map([...account.entries].filter(([id]) => id !== jobId));
+  return roomOf('', { ...account, entries }).freeBytes;
 }
 
 function promised(entries: readonly Entry[]): number {

@@ -83,6 +83,8 @@ export interface WaitingJob extends Need {
   readonly alone?: boolean | undefined;
   /** It waits for its estimate, and cannot start before. */
   readonly estimating?: boolean | undefined;
+  /** With so much it may start where more is not free; left out, it waits for all that it needs. */
+  readonly leastBytes?: number | undefined;
 }
 
 /** A job that runs. */
@@ -94,6 +96,17 @@ export interface RunningJob {
   /** By the queue's time, in milliseconds; `unknown` once it ran longer than any of its workload did. */
   readonly expectedEndMs: Known<number>;
   readonly workloadKey?: string | undefined;
+  readonly priority?: number | undefined;
+  /** Of one whose limit may move by itself. */
+  readonly elastic?: ElasticRun | undefined;
+}
+
+export interface ElasticRun {
+  /** With so much nothing of it gives way. */
+  readonly needBytes: number;
+  readonly leastBytes: number;
+  /** A lower limit that it was asked to keep, and has not answered yet. */
+  readonly askedBytes?: number | undefined;
 }
 
 const allowed: Readonly<Record<JobState, readonly JobState[]>> = {

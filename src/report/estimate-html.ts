@@ -15,6 +15,7 @@ import {
   phaseTable,
   savingTable,
   sourceWords,
+  spillTable,
   workloadFacts,
 } from './html/estimate-sections.js';
 import { emblem, html, type Markup, pageHead, unbroken } from './html/page-head.js';
@@ -67,6 +68,7 @@ ${breakdownTable(estimate)}</section>
 ${phaseTable(estimate)}
 ${moduleTables(estimate)}
 ${savingTable(estimate, gpu)}
+${spillTable(estimate)}
 ${notesSection(estimate)}
 ${footer(version)}
 </main>

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { largestModules, moduleWords, settingOptions } from './estimate-words.js';
+import { GiB } from '../units/bytes.js';
+import { largestModules, moduleWords, settingOptions, spillPointWords } from './estimate-words.js';
 
 const modules = (count: number) =>
   Array.from({ length: count }, (_, index) => ({
@@ -15,6 +16,15 @@ describe('settingOptions', () => {
       '--seq 512 --lora 8 --checkpointing',
     );
     expect(settingOptions({ checkpointing: false })).toBe('--no-checkpointing');
+  });
+});
+
+describe('spillPointWords', () => {
+  it('says how long a step takes in less memory, with its interval', () => {
+    const slowdown = { low: 1.2, expected: 1.41, high: 2.3 };
+    expect(spillPointWords({ memoryBytes: 12 * GiB, slowdown })).toBe(
+      'fits into 12.0 GiB at about 1.41 times the time of a step (1.2 to 2.3)',
+    );
   });
 });
 

@@ -6,6 +6,7 @@ import type {
   Part,
   PartBytes,
   Saving,
+  SpillPoint,
   Workload,
 } from '../estimate/types.js';
 import { fitOf, sureBytes } from '../plan/fit/fit.js';
@@ -172,6 +173,24 @@ export function moduleRows({
   const rows = shown.map((module) => ({ name: moduleWords(module), bytes: module.bytes }));
   if (others) rows.push({ name: `${others.count} others`, bytes: others.bytes });
   return rows;
+}
+
+/**
+ * How long a step takes in less memory, in a phrase.
+ *
+ * @example
+ * spillPointWords(point); // fits into 12.0 GiB at about 1.4 times the time of a step (1.2 to 1.9)
+ */
+export function spillPointWords({ memoryBytes, slowdown }: SpillPoint): string {
+  const { low, expected, high } = slowdown;
+  return `fits into ${formatBytes(memoryBytes)} at about ${times(expected)} times the time of a step (${times(low)} to ${times(high)})`;
+}
+
+export const spillTitle = 'In less memory, with plimsoll run (estimated)';
+
+/** As many digits as the figure is worth. */
+export function times(slowdown: number): string {
+  return slowdown < 1.95 ? slowdown.toFixed(2).replace(/0$/, '') : slowdown.toFixed(1);
 }
 
 /** What the savings of an estimate rest on. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { contrast } from '../../test/web/contrast.js';
+import { contrast } from '../../test/web/audit.js';
 import { parts } from '../estimate/types.js';
 import { type PartLook, partClasses, partLooks, partVariables } from './estimate-words.js';
 

@@ -1,6 +1,6 @@
 import { defaultLoadLine } from '../device/load-line.js';
 import type { Attempt, AttemptBuffers, RunReport } from '../run/types.js';
-import { deviceWords, outOfMemoryWords, settingsWords } from '../run/words.js';
+import { deviceWords, outOfMemoryWords, settingsWords, spillWords } from '../run/words.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Known } from '../units/known.js';
@@ -166,6 +166,7 @@ ${holdersPart(attempt)}
 ${memoryPart(attempt)}
 ${outputPart(attempt)}
 ${progressPart(attempt)}
+${attempt.spill !== undefined && html`<p class="soft">${unbroken(spillWords(attempt.spill))}</p>`}
 ${attempt.buffers !== undefined && html`<p class="soft">${bufferWords(attempt.buffers)}</p>`}
 ${snapshotPart(attempt.snapshot)}
 <p class="soft">${attempt.limit.why}</p>

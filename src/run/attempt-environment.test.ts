@@ -10,21 +10,35 @@ const settings = {
   device: 'gpu:0',
 };
 
-function given(own: Record<string, string>, expandable?: boolean) {
+function given(own: Record<string, string>, expandable?: boolean, headroom?: number) {
   return jobEnvironment({
     own,
-    settings: { ...settings, ...(expandable === undefined ? {} : { expandable_segments: true }) },
+    settings: {
+      ...settings,
+      ...(expandable === undefined ? {} : { expandable_segments: true }),
+      ...(headroom !== undefined && { spill_headroom_bytes: headroom }),
+    },
     attempt: 2,
     id: 'x',
     bridge: '/b',
     sdkFolder: '/s',
     pythonFolder: '/p',
     memoryBytes: undefined,
+    spill: 'auto',
     visible: undefined,
   });
 }
 
 describe('the environment of an attempt', () => {
+  it('says whether memory may give way, and after a failure how much to keep free', () => {
+    expect(given({ PLIMSOLL_SPILL: 'off' })).toMatchObject({ PLIMSOLL_SPILL: 'auto' });
+    expect(given({})).not.toHaveProperty('PLIMSOLL_SPILL_HEADROOM_BYTES');
+    expect(given({}, undefined, 77)).toMatchObject({
+      PLIMSOLL_SPILL: 'always',
+      PLIMSOLL_SPILL_HEADROOM_BYTES: '77',
+    });
+  });
+
   it('leaves the allocator as it is set until memory ran out in pieces', () => {
     expect(given({})).not.toHaveProperty('PYTORCH_CUDA_ALLOC_CONF');
   });

@@ -1,6 +1,6 @@
 import { delimiter, join } from 'node:path';
 import { settingsVariables } from './placeholders.js';
-import type { RunSettings } from './types.js';
+import type { RunSettings, SpillMode } from './types.js';
 
 /** By this the processes of a run are known, wherever they went. */
 export const runIdVariable = 'PLIMSOLL_RUN_ID';
@@ -18,6 +18,15 @@ function allocatorSettings(
   return { [name]: [...(given ? [given] : []), 'expandable_segments:True'].join(',') };
 }
 
+/** After the rung `spill` the SDK spills from the first step on, with room for the request that failed. */
+function spillVariables(
+  { spill_headroom_bytes: headroom }: RunSettings,
+  mode: SpillMode,
+): Readonly<Record<string, string>> {
+  if (headroom === undefined) return { PLIMSOLL_SPILL: mode };
+  return { PLIMSOLL_SPILL: 'always', PLIMSOLL_SPILL_HEADROOM_BYTES: String(headroom) };
+}
+
 /** The environment of a job: the person's own, and what tells its SDK who watches over it. */
 export function jobEnvironment(options: {
   readonly own: Readonly<Record<string, string | undefined>>;
@@ -29,6 +38,7 @@ export function jobEnvironment(options: {
   readonly sdkFolder: string | undefined;
   readonly pythonFolder: string;
   readonly memoryBytes: number | undefined;
+  readonly spill: SpillMode;
   /** The driver's names of the only GPUs that it shall see; `none` hides all of them. */
   readonly visible: string | undefined;
 }): Readonly<Record<string, string | undefined>> {
@@ -43,6 +53,7 @@ export function jobEnvironment(options: {
     PLIMSOLL_BRIDGE: options.bridge,
     ...(options.sdkFolder !== undefined && { PLIMSOLL_RUN_DIR: options.sdkFolder }),
     PLIMSOLL_AUTO: '1',
+    ...spillVariables(options.settings, options.spill),
     PYTHONPATH: paths.join(delimiter),
     ...(options.memoryBytes === undefined
       ? {}

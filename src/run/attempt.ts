@@ -4,6 +4,8 @@ import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
+import type { GroupEvents } from './bridge/group.js';
+import { type LimitAnswer, type LimitOrder, Spilling } from './bridge/spilling.js';
 import { listenForSdk } from './bridge/unix-socket.js';
 import { climbed, notBefore } from './ladder/climb.js';
 import type { LaunchedProcess } from './launch/launch.js';
@@ -15,6 +17,7 @@ import {
   readOwnKills,
   removeCgroup,
 } from './limit/cgroup.js';
+import { MovingLimit } from './limit/moving-limit.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly, type Membership, membersOf } from './processes/end-tree.js';
 import { HolderBook, sumBytes } from './processes/memory-holders.js';
@@ -28,6 +31,7 @@ import type {
   Account,
   Attempt,
   AttemptBuffers,
+  AttemptSpill,
   ClimbedRung,
   EnforcedLimit,
   MeasuredSize,
@@ -61,6 +65,11 @@ export interface AttemptStart {
   /** What the program runs as, where it is another account than ours. */
   readonly account: Account | undefined;
   readonly memoryBytes: number | undefined;
+  /** The CUDA context beside that, as a limit that is asked for later has it in it. */
+  readonly besideBytes: number;
+  /** The limit that was asked for last while the run goes on. */
+  readonly limitOrder: () => LimitOrder | undefined;
+  readonly onLimited: (answer: LimitAnswer) => void;
   readonly limit: EnforcedLimit;
   readonly cgroup: LimitCgroup | undefined;
   readonly killsBefore: Known<number>;
@@ -90,6 +99,8 @@ export interface EndedAttempt {
   readonly madeProgress: boolean;
   /** Whether it wrote checkpoints, and so goes on by itself when it is started again. */
   readonly savesItself: boolean;
+  /** Whether its memory can give way, so that it may be started again with spilling. */
+  readonly canSpill: boolean;
   readonly leftBehind: readonly number[];
 }
 
@@ -104,8 +115,20 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const progress = new ProgressBook();
   const batch = statedBatch(start.settings, start.command);
   let reported: OutOfMemory | undefined;
-  const coordinator = new Coordinator(clock, {
-    limitBytes: () => start.memoryBytes ?? 'unknown',
+  const onGpu = start.settings.device !== 'host';
+  const moving = new MovingLimit({
+    start: start.limit,
+    onHost: !onGpu,
+    cgroup: start.cgroup,
+    besideBytes: start.besideBytes,
+    read: start.limitOrder,
+    onAnswer: start.onLimited,
+  });
+  const spilling: Spilling = new Spilling(start.memoryBytes, (answer) =>
+    moving.answered(answer, spilling),
+  );
+  const events: GroupEvents = {
+    limitBytes: () => spilling.limitBytes,
     onRung(rung, why, secondsAgo) {
       const at = clock.seconds() - secondsAgo - beganAt;
       const step = climbed({ rung, why }, notBefore(at, start.rungs));
@@ -123,7 +146,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       progress.add(clock.seconds() - beganAt, { ...batch, ...step });
       start.onProgress(progress.points);
     },
-  });
+  };
+  const coordinator = new Coordinator(clock, events, spilling);
   // Before the job: its first word must find a listener. Without one it decides by itself.
   const bridge = await listenForSdk(start.bridge, coordinator, start.account).catch(
     () => undefined,
@@ -153,7 +177,6 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     inLimit: quickly,
   };
   const members = () => membersOf(membership);
-  const onGpu = start.settings.device !== 'host';
   const meter = createPeakMeter({ procRoot, cgroup: start.cgroup, onGpu });
   const holders = new HolderBook((pid) => readCommandLine(procRoot, pid));
 
@@ -197,31 +220,36 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       ...evidence,
       read: scanner.found()?.outOfMemory,
       suspected: scanner.suspected()?.outOfMemory,
-      memoryWasShort: wasShort(reached, start.memoryBytes),
+      memoryWasShort: wasShort(reached, spilling.limitBytes),
     });
     // A file that another account names is not read by root.
     const snapshot = start.account === undefined ? coordinator.snapshot : null;
     if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
     return {
-      attempt: describeAttempt(start, {
-        exitCode,
-        outOfMemory,
-        rungs,
-        peak,
-        snapshot,
-        progress: progress.points,
-        memory: curve.points,
-        holders: holders.holders,
-        lastLines: printed.lines,
-        buffers: coordinator.buffers,
-        measured: coordinator.measured,
-        launchers: [...launched].toSorted(),
-        // By what passed: the date may have been set meanwhile.
-        endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
-      }),
+      attempt: describeAttempt(
+        { ...start, limit: moving.enforced },
+        {
+          exitCode,
+          outOfMemory,
+          rungs,
+          peak,
+          snapshot,
+          progress: progress.points,
+          memory: curve.points,
+          holders: holders.holders,
+          lastLines: printed.lines,
+          buffers: coordinator.buffers,
+          spill: spilling.figures,
+          measured: coordinator.measured,
+          launchers: [...launched].toSorted(),
+          // By what passed: the date may have been set meanwhile.
+          endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
+        },
+      ),
       baseBytes: coordinator.baseBytes,
       madeProgress: coordinator.steps > 0 || coordinator.hasSaved,
       savesItself: coordinator.hasSaved,
+      canSpill: spilling.canSpill,
       leftBehind,
     };
   }
@@ -240,6 +268,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
           if (launchers.has(name)) launched.add(name);
         }
       }
+      moving.look(spilling);
       const at = clock.seconds() - beganAt;
       const { heldBytes, processes } = meter.sample(
         jobPid === undefined ? pids : [...new Set([jobPid, ...pids])],
@@ -420,8 +449,8 @@ const shortShare = 0.9;
  * @example
  * wasShort(950, 1000); // true
  */
-export function wasShort(peakBytes: Known<number>, limitBytes: number | undefined): boolean {
-  return isKnown(peakBytes) && limitBytes !== undefined && peakBytes >= limitBytes * shortShare;
+export function wasShort(peakBytes: Known<number>, limitBytes: Known<number>): boolean {
+  return isKnown(peakBytes) && isKnown(limitBytes) && peakBytes >= limitBytes * shortShare;
 }
 
 /**
@@ -480,6 +509,7 @@ function describeAttempt(
     readonly holders: MemoryHolders | undefined;
     readonly lastLines: readonly string[];
     readonly buffers: AttemptBuffers | undefined;
+    readonly spill: AttemptSpill | undefined;
     readonly measured: readonly MeasuredSize[];
     readonly launchers: readonly string[];
     readonly endedMs: number;
@@ -507,6 +537,7 @@ function describeAttempt(
     }),
     ...(end.progress.length === 0 ? {} : { progress: end.progress }),
     ...(end.buffers === undefined ? {} : { buffers: end.buffers }),
+    ...(end.spill === undefined ? {} : { spill: end.spill }),
     ...(end.launchers.length === 0 ? {} : { launchers: end.launchers }),
   };
 }

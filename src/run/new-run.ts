@@ -7,7 +7,7 @@ import { checkProgram } from './program.js';
 import { newRunId, RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
 import { takeRun } from './store/supervisor-lock.js';
-import type { RunSettings } from './types.js';
+import type { RunSettings, SpillMode } from './types.js';
 
 /** How a run begins where nothing else was asked for. */
 export const runDefaults = {
@@ -25,6 +25,7 @@ export interface NewRunOptions {
   readonly precision: string;
   readonly memoryBytes?: number | undefined;
   readonly contextBytes?: number | undefined;
+  readonly spill?: SpillMode | undefined;
   readonly maxAttempts: number;
   /** The id of its device, and whether somebody named it. */
   readonly device: string;
@@ -69,6 +70,7 @@ export function newRun(options: NewRunOptions): {
     settings,
     memoryBytes: options.memoryBytes ?? null,
     contextBytes: options.contextBytes,
+    spill: options.spill,
     maxAttempts: options.maxAttempts,
     pinnedDevice: options.pinnedDevice,
     reports: options.reports,

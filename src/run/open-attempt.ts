@@ -13,6 +13,7 @@ import {
   launch,
 } from './launch/launch.js';
 import { type LimitCgroup, makeLimitCgroup, readOwnKills } from './limit/cgroup.js';
+import { limitedNow, readLimitOrder } from './limit/moving-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
@@ -50,6 +51,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
   const isThere = await wasLaunched(options, files);
   if (!isThere) takeRoom(files);
   const start = startOf(options, isThere, files);
+  const { contextBytes = 0 } = plan;
   const ending: EndingOptions = {
     files,
     procRoot: context.procRoot,
@@ -85,7 +87,13 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       firstPid: isThere ? readNumberFile(files.keeperPid) : undefined,
       bridge: plan.bridge,
       account: plan.account,
-      memoryBytes: limitOn(plan, settings.device),
+      memoryBytes: typeof start.limit.bytes === 'number' ? start.limit.bytes : undefined,
+      besideBytes: settings.device === 'host' ? 0 : contextBytes,
+      limitOrder: () => readLimitOrder(folder.path),
+      onLimited: (answer) => {
+        const at = new Date(context.clock.epochMs()).toISOString();
+        writeIfRoom(journal, { type: 'limited', at, number, ...answer });
+      },
       limit: start.limit,
       cgroup: start.cgroup ?? undefined,
       killsBefore: start.killsBefore,
@@ -133,11 +141,11 @@ function startOf(
 }
 
 function limitOf(
-  { plan, context, number, settings }: OpenAttemptOptions,
+  { plan, folder, context, number, settings }: OpenAttemptOptions,
   isRunning: boolean,
 ): Pick<StartedEntry, 'limit' | 'cgroup'> {
   const { enforced, cgroup } = enforceLimit({
-    memoryBytes: limitOn(plan, settings.device),
+    memoryBytes: limitOn(limitedNow(plan, folder), settings.device),
     contextBytes: plan.contextBytes,
     device: settings.device,
     deviceWords: deviceWords(settings),
@@ -241,7 +249,8 @@ function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, str
     // That of root is closed to other accounts; they keep no snapshots.
     sdkFolder: plan.account === undefined ? folder.sdk : undefined,
     pythonFolder: context.pythonFolder,
-    memoryBytes: limitOn(plan, device),
+    memoryBytes: limitOn(limitedNow(plan, folder), device),
+    spill: plan.spill ?? 'auto',
     visible: plan.pinnedDevice || fellToHost ? visibleTo(options) : undefined,
   });
 }

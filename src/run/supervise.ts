@@ -20,6 +20,7 @@ import {
 } from './ladder/climb.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
+import { limitedNow } from './limit/moving-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { jobLogLimit } from './log/log-limit.js';
 import { type OpenAttemptOptions, openAttempt } from './open-attempt.js';
@@ -161,7 +162,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   }
 
   function nextAfter(ended: EndedAttempt): NextAttempt | undefined {
-    const { attempt, baseBytes, madeProgress } = ended;
+    const { attempt, baseBytes, madeProgress, canSpill } = ended;
     if (attempt.outOfMemory === null) return undefined;
     // A restart from a checkpoint follows progress: it is no repetition, and has a bound of its own.
     const tried = 1 + attempts.filter((one) => !wasRestarted(one)).length;
@@ -173,23 +174,29 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       settings: attempt.settings,
       outOfMemory: attempt.outOfMemory,
       peakBytes: attempt.peakBytes,
-      limitBytes: limitOn(plan, attempt.settings.device) ?? attempt.outOfMemory.totalBytes,
+      limitBytes: limitAfter(attempt) ?? attempt.outOfMemory.totalBytes,
       baseBytes,
       earlier: attempts,
       measured: attempt.measuredSizes ?? [],
       declared: declaredBy(plan, ended),
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,
+      canSpill: canSpill && plan.spill !== 'off',
     });
     if (next === undefined) notes.push(lastWord(attempt, baseBytes));
     return next;
+  }
+
+  /** Of the next attempt, where a limit was asked for meanwhile. */
+  function limitAfter({ settings }: Attempt): number | undefined {
+    return limitOn(limitedNow(plan, folder), settings.device);
   }
 
   function lastWord(attempt: Attempt, baseBytes: Known<number>): string {
     const batch = effectiveBatch(plan);
     const { command } = plan;
     const totalBytes = attempt.outOfMemory?.totalBytes ?? 'unknown';
-    const limitBytes = limitOn(plan, attempt.settings.device) ?? totalBytes;
+    const limitBytes = limitAfter(attempt) ?? totalBytes;
     const files = configuredBatches(command, plan.folder);
     const other = otherFlags(command, plan.folder);
     const kept = keptOptions(plan);

@@ -15,11 +15,18 @@ export interface RunSettings {
   readonly simulated_device?: boolean;
   /** Since memory ran out in pieces: PyTorch's segments grow in place. */
   readonly expandable_segments?: boolean;
+  /** Since memory ran out: the SDK spills from the first step on, and keeps so many bytes free. */
+  readonly spill_headroom_bytes?: number;
 }
+
+/** Whether memory of a PyTorch program may give way: when it is short, never, from the first step on. */
+export const spillModes = ['auto', 'off', 'always'] as const;
+export type SpillMode = (typeof spillModes)[number];
 
 /** One recovery step, in the order in which the ladder is climbed. */
 export const rungs = [
   'give-back-cache',
+  'spill',
   'smaller-microbatch',
   'checkpointing',
   'lower-precision',
@@ -85,6 +92,8 @@ export interface Attempt {
   readonly progress?: readonly ProgressPoint[];
   /** Of a program with buffer stores of the SDK: all of them together, as last reported. */
   readonly buffers?: AttemptBuffers;
+  /** Of a program whose memory gave way: all of its processes together; measured. */
+  readonly spill?: AttemptSpill;
   /** Such as `srun`: they ran the work outside of the processes that were measured. */
   readonly launchers?: readonly string[];
 }
@@ -101,6 +110,17 @@ export interface AttemptBuffers {
   readonly rawBytes: number;
   readonly hitRate: Known<number>;
   readonly compressionRatio: Known<number>;
+}
+
+/** What the SDK moved to the host and back, and computed again, to stay within a limit. */
+export interface AttemptSpill {
+  readonly bytesOut: number;
+  readonly bytesBack: number;
+  readonly recomputedSeconds: number;
+  /** How long steps waited for the copies. */
+  readonly stallSeconds: number;
+  /** Why it left the program alone, where it did. */
+  readonly aside?: string;
 }
 
 /** What an attempt held at a time, measured from outside. */

@@ -1,7 +1,8 @@
 import { formatBytes } from '../units/bytes.js';
+import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
 import type { NextAttempt } from './ladder/climb.js';
-import type { Attempt, OutOfMemory, RunSettings } from './types.js';
+import type { Attempt, AttemptSpill, OutOfMemory, RunSettings } from './types.js';
 
 /** What an attempt is told, in a few words: `batch 8 x 4, checkpointing, bf16`. */
 export function settingsWords(settings: RunSettings): string {
@@ -11,6 +12,7 @@ export function settingsWords(settings: RunSettings): string {
     ...(settings.checkpointing ? ['checkpointing'] : []),
     ...(settings.precision === 'fp32' ? [] : [settings.precision]),
     ...(settings.offload ? ['offload'] : []),
+    ...(settings.spill_headroom_bytes === undefined ? [] : ['spilling']),
     `on ${deviceWords(settings)}`,
   ].join(', ');
 }
@@ -51,6 +53,22 @@ export function outOfMemoryWords({
     default:
       return `out of memory (${kind})`;
   }
+}
+
+/**
+ * How memory of an attempt gave way, in a sentence.
+ *
+ * @example
+ * spillWords(attempt.spill); // Memory gave way: 12.0 GiB to the host and 12.0 GiB back, 4.1 s computed again, 0.8 s waited (measured).
+ */
+export function spillWords(spill: AttemptSpill): string {
+  const { bytesOut, bytesBack, recomputedSeconds, stallSeconds, aside } = spill;
+  if (aside !== undefined && bytesOut === 0 && recomputedSeconds === 0) {
+    return `Spilling left the program alone: ${aside.replace(/\.$/, '')}.`;
+  }
+  const moved = `${formatBytes(bytesOut)} to the host and ${formatBytes(bytesBack)} back`;
+  const seconds = `${formatSeconds(recomputedSeconds)} computed again, ${formatSeconds(stallSeconds)} waited for copies`;
+  return `Memory gave way: ${moved}, ${seconds} (measured).`;
 }
 
 export function outOfMemoryMessage({ number, outOfMemory, settings }: Attempt): string {

@@ -163,6 +163,11 @@ export function createFakeDaemon({
         'ended',
       );
     },
+    async limit(id, bytes) {
+      const job = found(id);
+      const limit = { askedBytes: bytes, state: 'asked', why: '' } as const;
+      return keep({ ...job, limit }, 'note');
+    },
     job: found,
     request: (id) => submitted[Number(found(id).id) - 1] ?? { command: found(id).command },
     jobs({ states = jobStates, after, newestFirst = false, limit = Infinity }) {

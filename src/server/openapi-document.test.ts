@@ -121,6 +121,7 @@ describe('the OpenAPI document', () => {
       'post /estimate',
       'post /estimate/assumptions',
       'post /jobs',
+      'post /jobs/{id}/limit',
       'post /plan',
       'post /plan/assumptions',
       'post /session',

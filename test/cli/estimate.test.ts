@@ -14,7 +14,8 @@ import { readProcess } from '../../src/run/processes/process-table.js';
 import { until } from '../run/running.js';
 import { needsTorch, tracingPython as python } from '../support/needs.js';
 import { root } from '../support/project-files.js';
-import { type Running, useCommand } from './command.js';
+import { killWhen, type Running, useCommand } from './command.js';
+import { useHome } from './served.js';
 
 const command = useCommand();
 const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
@@ -239,3 +240,246 @@ describe('plimsoll estimate, traced in Python', needsTorch, () => {
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
 });
+
+/** In Python's place: says what a program says, and writes the trace of one with two phases. */
+const trace = [
+  '{"plimsoll":"trace","version":1,"torch":"2.11.0","workload":{"program":["train.py"]}}',
+  '["s",0,""]',
+  '["m","phase:building"]',
+  '["a",1,104857600,0,0,"w"]',
+  '["m","phase:steady steps"]',
+  '["a",2,209715200,0,0,"x"]',
+  '["f",2]',
+  '{"end":true,"parameters":26214400,"parameterBytes":104857600,"notes":["as traced"]}',
+].join('\n');
+
+let standIn = '';
+
+function estimate(...argv: readonly string[]) {
+  return command.run(['estimate', '--gpu', 'h200', ...argv, '--', standIn, 'train.py', '--epochs']);
+}
+
+describe('plimsoll estimate -- python train.py', () => {
+  beforeAll(() => {
+    standIn = join(command.folder(), 'python3');
+    const find = 'for word; do [ "$last" = --output ] && output=$word; last=$word; done';
+    const script = `#!/bin/sh\n${find}\necho "epoch 1" >&2\ncat > "$output" <<'END'\n${trace}\nEND\n`;
+    writeFileSync(standIn, script);
+    chmodSync(standIn, 0o755);
+  });
+
+  it('answers as for a model, with the phases of the program', async () => {
+    const { stdout, stderr, exitCode } = await estimate('--json');
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    const answer: unknown = JSON.parse(stdout);
+    expect(answer).toMatchObject({
+      method: 'trace',
+      peak: { allocatedBytes: 314572800, reservedBytes: 314572800 },
+      gpu: { name: 'NVIDIA H200' },
+      phases: [
+        { phase: 'building', reservedBytes: 104857600, makesPeak: false },
+        { phase: 'steady steps', reservedBytes: 314572800, makesPeak: true },
+      ],
+    });
+  });
+
+  it('shows phases to people, and what the program prints to those who ask', async () => {
+    const { stdout, stderr } = await estimate('--verbose');
+    expect(stderr).toBe('epoch 1\n');
+    expect(stdout).toContain('By phase, reserved and allocated:');
+    expect(stdout).toMatch(/steady steps +300 MiB +300 MiB {2}makes the peak/);
+    expect(stdout).toContain('as traced');
+  });
+
+  it('writes one page with its phases', async () => {
+    const { stdout } = await estimate('--html', 'program.html');
+    expect(stdout).toContain('Written to program.html.');
+    const page = readFileSync(join(command.folder(), 'program.html'), 'utf8');
+    expect(page).toContain('train.py --epochs');
+    expect(page).toMatch(/steady steps<\/th>.*300.MiB.*makes the peak/);
+  });
+
+  it(
+    'traces a program once, and again when a module that it imports changes',
+    needsTorch,
+    async () => {
+      const folder = command.folder();
+      const traces = join(folder, 'traces');
+      mkdirSync(join(folder, 'bin'));
+      const real = join(folder, 'bin/python');
+      const noted = `case "$*" in *--program*) echo traced >> '${traces}';; esac`;
+      writeFileSync(real, `#!/bin/sh\n${noted}\nexec '${python}' "$@"\n`, { mode: 0o755 });
+      writeFileSync(join(folder, 'net.py'), 'WIDTH = 1024\n');
+      writeFileSync(
+        join(folder, 'train.py'),
+        "import net, torch\ntorch.zeros(net.WIDTH, net.WIDTH, device='cuda')\n",
+      );
+      const ask = async (...options: readonly string[]) => {
+        const argv = ['estimate', '--gpu', 'h200', '--json', ...options, '--', real, 'train.py'];
+        const { stdout, stderr } = await command.run(argv);
+        expect(stderr).toBe('');
+        const { peak, notes } = JSON.parse(stdout);
+        const isKept = String(notes.at(-1)).startsWith('Kept from');
+        const count = readFileSync(traces, 'utf8').trim().split('\n').length;
+        return { bytes: peak.allocatedBytes, isKept, count };
+      };
+      const bytes = 4 * 1024 * 1024;
+      expect(await ask()).toEqual({ bytes, isKept: false, count: 1 });
+      expect(await ask()).toEqual({ bytes, isKept: true, count: 1 });
+      expect(await ask('--no-cache')).toEqual({ bytes, isKept: false, count: 2 });
+      writeFileSync(join(folder, 'net.py'), 'WIDTH = 2048\n');
+      expect(await ask()).toEqual({ bytes: 4 * bytes, isKept: false, count: 3 });
+      expect(await ask()).toEqual({ bytes: 4 * bytes, isKept: true, count: 3 });
+    },
+  );
+
+  it('refuses settings of models, and programs that are not Python', async () => {
+    const { stderr, exitCode } = await estimate('--batch', '8');
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('--batch is for models; a program is run as it is.');
+    const other = await command.run(['estimate', '--', 'node', 'train.js']);
+    expect(other.exitCode).toBe(2);
+    expect(other.stderr).toContain('"node" is not a Python program');
+  });
+});
+
+const llama = join(root, 'bench/truth/configs/llama-3.2-1b.json');
+const written = ['--mode', 'generate', '--batch', '4', '--prompt', '512', '--new', '64'];
+
+describe('plimsoll estimate --mode serve', () => {
+  const argv = ['estimate', llama, '--mode', 'serve', '--gpu', '4090', '--max-model-len', '4096'];
+
+  it('tells how many requests there is room for, over HTTP the same', async () => {
+    const home = useHome(command);
+    const serving = await home.serve();
+    const { stdout, exitCode } = await home.run([...argv, '--json']);
+    expect(exitCode).toBe(0);
+    const answer = JSON.parse(stdout);
+    expect(answer).toMatchObject({
+      method: 'formula',
+      serve: { engine: 'vllm', kvBytesPerToken: 32_768, kvPrecision: 'bf16' },
+    });
+    const body = { model: llama, mode: 'serve', gpu: '4090', maxModelLen: 4096 };
+    const sent = await serving.ask('/estimate', {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    });
+    expect(await sent.json()).toEqual(answer);
+    const text = await home.run(argv);
+    expect(text.stdout).toMatch(
+      /^Room for \d+ requests of 4,096 tokens at once \(calculated, vllm\)/,
+    );
+  });
+
+  it.each([
+    [['--mode', 'serve', '--batch', '8'], 'there is no "batch"'],
+    [['--mode', 'generate', '--batch', '8', '--new', '4'], 'No usable --prompt was given'],
+    [['--batch', '8', '--seq', '8', '--prompt', '4'], '--prompt is for --mode generate'],
+    [['--mode', 'serve', '--gpu-memory-utilization', '2'], '--gpu-memory-utilization'],
+    [['--mode', 'serve', '--engine', 'tgi'], '--engine'],
+  ])('refuses what says nothing: %j', async (more, fact) => {
+    const { stdout, stderr, exitCode } = await command.run(['estimate', llama, ...more]);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+    expect(stderr).toContain(fact);
+  });
+
+  it('refuses a model that does not write', async () => {
+    const bert = join(root, 'bench/truth/configs/bert-base.json');
+    const { stderr, exitCode } = await command.run(['estimate', bert, '--mode', 'serve']);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('does not write text');
+  });
+});
+
+describe('plimsoll estimate --mode generate', () => {
+  it('calculates where there is no Python, and says why', async () => {
+    const argv = ['estimate', llama, ...written, '--python', '/nowhere/python3', '--json'];
+    const { stdout, exitCode } = await command.run(argv);
+    expect(exitCode).toBe(0);
+    const { method, notes } = JSON.parse(stdout);
+    expect(method).toBe('formula');
+    expect(JSON.stringify(notes)).toContain('By formula, as it could not be traced');
+  });
+
+  it('traces generate() itself: beams, to what an H200 measured', {
+    ...needsTorch,
+    tags: 'rest',
+  }, async () => {
+    const argv = ['estimate', llama, ...written, '--beams', '4', '--gpu', 'h200', '--json'];
+    const { stdout, stderr } = await command.run([...argv, '--python', python]);
+    expect(stderr).toBe('');
+    const { peak, method } = JSON.parse(stdout);
+    expect(method).toBe('trace');
+    expect(peak.reservedBytes / 3_470_786_560).toBeCloseTo(1, 2);
+    expect(peak.allocatedBytes / 3_314_091_520).toBeCloseTo(1, 3);
+  });
+});
+
+/** The most layers that are taken: every estimate of it is many seconds of work. */
+function deep(): string {
+  const path = join(command.folder(), 'deep.json');
+  const sizes = { hidden_size: 4096, num_attention_heads: 32, num_hidden_layers: 2000 };
+  writeFileSync(path, JSON.stringify({ model_type: 'llama', ...sizes }));
+  return path;
+}
+
+const request = (model: string) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ model, batch: 8, seq: 1024, gpu: 'h100', method: 'formula' }),
+});
+
+describe('a heavy estimate', () => {
+  it('does not hold up the other answers of a server, and ends with its client', async () => {
+    const serving = await useHome(command).serve();
+    const order: string[] = [];
+    const gone = new AbortController();
+    const heavy = serving
+      .ask('/estimate', { ...request(deep()), signal: gone.signal })
+      .then(({ status }) => order.push(`heavy ${status}`))
+      .catch(() => order.push('heavy left'));
+    for (let count = 0; count < 20; count += 1) {
+      const { status } = await serving.ask('/jobs');
+      order.push(`light ${status}`);
+    }
+    gone.abort();
+    await heavy;
+    expect(order).toEqual([...Array(20).fill('light 200'), 'heavy left']);
+    // Its place is free again: those who come later do not wait for abandoned work.
+    const path = join(command.folder(), 'small.json');
+    writeFileSync(path, JSON.stringify({ model_type: 'gpt2', n_layer: 2 }));
+    expect((await serving.ask('/estimate', request(path))).status).toBe(200);
+  });
+
+  it('is refused where a config asks for a billion layers, and the server goes on', async () => {
+    const serving = await useHome(command).serve();
+    const path = join(command.folder(), 'swin.json');
+    writeFileSync(path, JSON.stringify({ model_type: 'swin', depths: [1e9, 2, 18, 2] }));
+    const answer = await serving.ask('/estimate', request(path));
+    expect(answer.status).toBe(400);
+    expect(await answer.text()).toContain('1000000022 layers in all; at most 2000 are taken');
+    expect((await serving.ask('/healthz')).ok).toBe(true);
+  });
+
+  it.each([
+    ['estimate', []],
+    ['plan', ['--memory', '80GiB']],
+  ])('plimsoll %s is interrupted at once', async (name, more) => {
+    const sizes = ['--batch', '8', '--seq', '1024', '--gpu', 'h100', '--method', 'formula'];
+    const path = deep();
+    const watched = {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(announce)}`,
+    };
+    const ended = await command.run([name, path, ...sizes, ...more], {
+      environment: watched,
+      onOutput: killWhen(({ stderr }) => stderr.includes('working'), 'SIGINT'),
+    });
+    expect(ended).toMatchObject({ stdout: '', exitCode: 130 });
+  });
+});
+
+/** Says so once a thread has its first task; it takes minutes for it. */
+const announce = `
+import { isMainThread, parentPort } from 'node:worker_threads';
+if (!isMainThread) parentPort.once('message', () => process.stderr.write('working'));`;

@@ -1,4 +1,16 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { root } from '../support/project-files.js';
 
 /** A process of this machine, as far as it can be read. */
 interface SeenProcess {
@@ -74,4 +86,117 @@ export function withChildren(processes: readonly SeenProcess[]): readonly SeenPr
   // Grows while it is read.
   for (const { pid } of found) found.push(...all.filter(({ parent }) => parent === pid));
   return found;
+}
+
+/** Ray gives the ports below to its workers. */
+const lowest = 20_000;
+const usualFirstEphemeral = 32_768;
+
+/**
+ * Ports that are free on every address. They lie outside of the ephemeral range: the system gives a port of
+ * that range to any program that connects, so it could be taken before our service listens on it.
+ */
+export async function freePorts(count: number): Promise<readonly number[]> {
+  const found = new Set<number>();
+  const highest = Math.max(lowest + 10_000, firstEphemeral());
+  while (found.size < count) {
+    const port = lowest + Math.floor(Math.random() * (highest - lowest));
+    if (await isFree(port)) found.add(port);
+  }
+  return [...found];
+}
+
+function firstEphemeral(): number {
+  try {
+    return Number.parseInt(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8'), 10);
+  } catch {
+    return usualFirstEphemeral;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '0.0.0.0', () => server.close(() => resolve(true)));
+  });
+}
+
+/** A program that takes so much of the host's memory, and prints what it has at the end. */
+export function takingMemory(bytes: number): readonly string[] {
+  const program = `
+import sys, time
+held = []
+for _ in range(int(sys.argv[1]) // 4194304):
+    held.append(bytearray(b"x") * 4194304)
+print("took", len(held) * 4194304)
+# Long enough for the supervisor to see what it has.
+time.sleep(2)
+`;
+  return ['python3', '-c', program, String(bytes)];
+}
+
+/** What is unpacked, and where. */
+export interface DebianPackages {
+  /** A folder of build/engines. */
+  readonly folder: string;
+  /** What these need besides is asked of apt. */
+  readonly wanted: readonly string[];
+  /** A file that is there once all is unpacked. */
+  readonly proof: string;
+}
+
+/**
+ * Packages of Debian, unpacked into a folder of the project's build: nothing is installed. Answers that
+ * folder; an error where the packages cannot be had.
+ */
+export function debianPackages({ folder: name, wanted, proof }: DebianPackages): string {
+  const folder = join(root, 'build/engines', name);
+  if (existsSync(join(folder, proof))) return folder;
+  const work = `${folder}.making`;
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(join(work, 'packages'), { recursive: true });
+  try {
+    // A new machine has no lists of packages; old lists name versions that the mirror has no more.
+    apt(['update'], work);
+  } catch (error) {
+    // Another source of this machine may be the one that fails.
+    if (missingPackages(wanted) === undefined) throw error;
+  }
+  const names = [...new Set([...wanted, ...(missingPackages(wanted) ?? [])])];
+  apt(['download', ...names], join(work, 'packages'));
+  for (const file of readdirSync(join(work, 'packages'))) {
+    execFileSync('dpkg', ['-x', join(work, 'packages', file), work]);
+  }
+  renameSync(work, folder);
+  return folder;
+}
+
+/** What apt would install for them; undefined where it knows no such package. */
+function missingPackages(wanted: readonly string[]): readonly string[] | undefined {
+  try {
+    const words = ['install', '--simulate', '--no-install-recommends', ...wanted];
+    const plan = execFileSync('apt-get', words, {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return [...plan.matchAll(/^Inst (\S+)/gm)].map(([, name = '']) => name);
+  } catch {
+    return undefined;
+  }
+}
+
+function apt(words: readonly string[], folder: string): void {
+  const patient = ['-qq', '-o', 'Acquire::Retries=5'];
+  try {
+    execFileSync('apt-get', [...patient, ...words], {
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`The packages cannot be had (apt-get ${words.join(' ')}): ${why}`, {
+      cause: error,
+    });
+  }
 }

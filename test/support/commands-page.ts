@@ -65,7 +65,7 @@ function section(command: Command): string {
   const { notes, examples } = afterOptions(command);
   return [
     `${level} ${path}`,
-    `${sentence(command.description())}`,
+    sentence(command.description()),
     examples === '' ? '' : `\`\`\`bash\n${examples}\n\`\`\``,
     optionTable(command),
     notes,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { schemaErrors } from '../../src/server/json-schema-for-tests.js';
-import { parsePlainYaml } from '../deploy/plain-yaml.js';
+import { parsePlainYaml } from '../deploy/deploy-files.js';
 
 /**
  * The published OpenAPI of Kubernetes 1.32.4 (api/openapi-spec/swagger.json), cut to the kinds that we

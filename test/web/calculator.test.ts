@@ -11,9 +11,8 @@ import { answer, curvePoint } from '../../web/calculator/answer.js';
 import { commandOf, draftFrom, hashOf } from '../../web/calculator/question.js';
 import { parseTables } from '../../web/calculator/tables.js';
 import { root } from '../support/project-files.js';
-import { axeViolations } from './axe.js';
-import { needsChromium, useChromium } from './chromium.js';
-import { openPage, type WatchedPage } from './watched-page.js';
+import { axeViolations } from './audit.js';
+import { needsChromium, openPage, useChromium, type WatchedPage } from './chromium.js';
 
 const tables = parseTables(readFileSync(`${root}web/calculator/tables.jsonl`, 'utf8'));
 const known = { catalogue: shippedCatalogue(), tables };

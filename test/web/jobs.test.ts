@@ -1,11 +1,13 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
+import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { fleetOf } from '../../src/fleet/fleet.js';
+import { madeAnswers } from '../../src/fleet/made-fleet-for-tests.js';
 import { root } from '../support/project-files.js';
-import { needsChromium, useChromium } from './chromium.js';
-import { useServed } from './served.js';
-import { openPage } from './watched-page.js';
+import { audit, axeViolations } from './audit.js';
+import { needsChromium, openPage, useChromium, type WatchedPage } from './chromium.js';
+import { useFakeServer, useServed } from './served.js';
 
 /** Runs out of its heap for real where the batch is large, and prints as it goes. */
 const training = `
@@ -358,5 +360,163 @@ describe('jobs on the dashboard', needsChromium, () => {
     expect(await unsaid(page, ['plan', ...asked, '--memory', '8GiB'])).toEqual([]);
     await page.getByLabel('For', { exact: true }).last().selectOption('lightning');
     await page.getByText('accumulate_grad_batches').waitFor();
+  });
+});
+
+describe('the fleet of 1,000 nodes with 8 GPUs', needsChromium, () => {
+  const moments = [0, 1, 2, 3].map((minute) => 1_767_225_600_000 + minute * 60_000);
+  const fleet = fleetOf({
+    epochMs: Date.now(),
+    windowSeconds: 3600,
+    answers: madeAnswers(1000, 8),
+    history: {
+      epochMs: moments,
+      totalBytes: [100, 100, 100, 100],
+      usedBytes: [20, 30, null, 50],
+      reservedBytes: [60, 60, 60, 60],
+    },
+  });
+  const server = useFakeServer({ jobs: 1, fleet });
+  const { browser } = useChromium();
+  let opened: WatchedPage | undefined;
+  afterEach(async () => opened?.close());
+
+  async function open(options: BrowserContextOptions = {}) {
+    opened = await openPage(browser(), `${server.url()}/#/fleet`, options);
+    await opened.page.locator('.node-row').first().waitFor();
+    return opened.page;
+  }
+
+  it('is told at a glance: sums, risk, leaks, unused reservations, trainings', async () => {
+    const page = await open();
+    const text = await page.locator('main').innerText();
+    expect(text).toContain('1,000 nodes, 8,000 GPUs (8,000 simulated)');
+    expect(text).toMatch(/Reserved and unused\s+\d+\.\d TiB/);
+    expect(text).toContain('Jobs that reserved most above their peak');
+    expect(text).toMatch(/slurm t\d+ \(pretrain\)/);
+    expect(text).toContain('32 ranks on 4 nodes');
+    const first = page.locator('.node-row').first();
+    expect(await first.innerText()).toMatch(/risk critical[^]*full in 9\.0 s \(estimated\)/);
+    const hulls = first.getByRole('img', { name: /GiB used, simulated/ });
+    expect(await hulls.count()).toBe(8);
+    const row = page.locator('.fleet-table td', { hasText: '3.0 MiB a second' }).first();
+    expect(await row.count()).toBe(1);
+  });
+
+  it('draws few of its rows, scrolls to the last, and is searched', { tags: 'rest' }, async () => {
+    const page = await open();
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+    const last = () => page.locator('.node-row').last().getAttribute('aria-rowindex');
+    await expect.poll(last).toBe('1000');
+    expect(await page.locator('.node-row').count()).toBeLessThan(80);
+    await page.getByRole('searchbox').fill('n0042');
+    await expect.poll(() => page.locator('.node-row').count()).toBe(1);
+    await page.getByRole('searchbox').fill('');
+    await page.getByRole('radio', { name: 'at risk' }).check({ force: true });
+    const listed = () => page.getByRole('table', { name: 'Nodes' }).getAttribute('aria-rowcount');
+    await expect.poll(listed).toBe('20');
+    await page.getByRole('radio', { name: 'silent' }).check({ force: true });
+    await page.getByText('No node is like that.').waitFor();
+  });
+
+  it('is whole on a desk and a phone, in light and dark, for axe-core too', {
+    tags: 'rest',
+  }, async () => {
+    const page = await open({ viewport: { width: 1440, height: 900 } });
+    expect(await audit(page)).toEqual([]);
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await audit(page)).toEqual([]);
+  });
+});
+
+describe('the fleet of a server without a Prometheus', needsChromium, () => {
+  const server = useFakeServer({ jobs: 1 });
+  const { browser } = useChromium();
+
+  it('says how to have one', async () => {
+    const { page, close } = await openPage(browser(), `${server.url()}/#/fleet`);
+    await page.getByText('This server knows no Prometheus.').waitFor();
+    expect(await page.locator('.empty').innerText()).toContain('plimsoll serve --prometheus');
+    await close();
+  });
+});
+
+describe('the page', needsChromium, () => {
+  const served = useServed();
+  const { browser } = useChromium();
+  const opened: WatchedPage[] = [];
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((one) => one.close()));
+  });
+
+  async function added(name: string, role: string): Promise<string> {
+    const { stdout } = await served.command.run(
+      ['users', 'add', name, '--role', role, '--account', 'root', '--json'],
+      {
+        environment: { PLIMSOLL_HOME: served.home() },
+      },
+    );
+    const { token }: { token: string } = JSON.parse(stdout);
+    return token;
+  }
+
+  async function signedIn(token: string, hash = '') {
+    const watched = await openPage(browser(), `${served.url()}/${hash}`);
+    opened.push(watched);
+    const { page } = watched;
+    await page.getByLabel('Token').fill(token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('live', { exact: true }).waitFor();
+    return page;
+  }
+
+  async function submitted(token: string, name: string): Promise<string> {
+    const answer = await fetch(`${served.url()}/jobs`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        command: ['sh', '-c', 'echo private words; sleep 600'],
+        memoryBytes: 8 * 1024 * 1024,
+        gpus: 0,
+        name,
+      }),
+    });
+    const { id }: { id: string } = JSON.parse(await answer.text());
+    return id;
+  }
+
+  it('offers a user what he may do, a viewer nothing, and says why', async () => {
+    const [ada, bob, vic] = await Promise.all([
+      added('ada', 'user'),
+      added('bob', 'user'),
+      added('vic', 'viewer'),
+    ]);
+    const id = await submitted(ada, 'of ada');
+    const own = await signedIn(ada, `#/job/${id}`);
+    await own.getByText('ada, user').waitFor();
+    expect(await own.locator('#cancel-job').isEnabled()).toBe(true);
+    await own.getByText('private words', { exact: true }).waitFor();
+
+    const other = await signedIn(bob, `#/job/${id}`);
+    await other.getByText('It belongs to ada. Its log is for its owner and for admins.').waitFor();
+    const cancel = other.locator('#cancel-job');
+    expect([await cancel.isEnabled(), await cancel.getAttribute('title')]).toEqual([
+      false,
+      'It belongs to ada.',
+    ]);
+    expect(await other.getByRole('link', { name: 'New job' }).count()).toBe(1);
+
+    const viewer = await signedIn(vic);
+    await viewer.getByText('vic, viewer').waitFor();
+    await viewer.getByRole('link', { name: 'of ada' }).first().waitFor();
+    expect(await viewer.getByRole('link', { name: 'New job' }).count()).toBe(0);
+    expect(await viewer.getByRole('button', { name: /^Cancel/ }).count()).toBe(0);
+    await viewer.getByRole('link', { name: 'of ada' }).first().click();
+    await viewer.getByText('A viewer cannot cancel jobs or read logs.', { exact: false }).waitFor();
+    expect(await viewer.locator('#cancel-job').isEnabled()).toBe(false);
+
+    await own.locator('#cancel-job').click();
+    await own.getByRole('button', { name: 'Cancel the job' }).click();
+    await own.locator('.job-heading .state').getByText('cancelled').waitFor();
   });
 });

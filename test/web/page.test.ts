@@ -1,12 +1,8 @@
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
-import { audit } from './audit.js';
-import { axeViolations } from './axe.js';
-import { needsChromium, useChromium } from './chromium.js';
-import { contrast } from './contrast.js';
-import { useFakeServer } from './fake-server.js';
-import { keyboardFaults } from './keyboard.js';
-import { openPage, type WatchedPage } from './watched-page.js';
+import { audit, axeViolations, contrast, keyboardFaults } from './audit.js';
+import { needsChromium, openPage, useChromium, type WatchedPage } from './chromium.js';
+import { useFakeServer } from './served.js';
 
 /** Not with `waitForFunction`: the policy of the page lets no text become code. */
 async function until(page: Page, condition: string): Promise<void> {

@@ -19,7 +19,7 @@ import { analyseSnapshot } from '../../src/snapshot/analyse.js';
 import { recordedPath } from '../../src/snapshot/made-snapshot-for-tests.js';
 import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { GiB } from '../../src/units/bytes.js';
-import { axeViolations } from './axe.js';
+import { axeViolations } from './audit.js';
 import { needsChromium, useChromium } from './chromium.js';
 
 const version = '1.2.3';

@@ -1,3 +1,4 @@
+import { onOtherCard } from '../../src/estimate/assemble.js';
 import { type Gpu, knownGpus } from '../../src/estimate/cards/gpu-table.js';
 import { findGpu } from '../../src/estimate/cards/gpus.js';
 import { formulaEstimate } from '../../src/estimate/formula/formula-estimate.js';
@@ -125,7 +126,7 @@ function finished(
   const cards = knownGpus.map((card) => ({
     name: card.name,
     capacityBytes: card.capacityBytes,
-    fits: verdictOf(onCard(estimate, gpu, card), card).fits,
+    fits: verdictOf(onOtherCard(estimate, gpu, card), card).fits,
   }));
   return {
     ...found,
@@ -140,20 +141,6 @@ function filledDraft(draft: CalculatorDraft, workload: Workload | undefined): Ca
   const { batch, sequence = '', image = '', precision } = workload;
   const assumed = { batch: String(batch), seq: String(sequence), image: String(image), precision };
   return { ...draft, ...assumed };
-}
-
-/** The same estimate with the context of another card. */
-function onCard(estimate: Estimate, from: Pick<Gpu, 'context'>, to: Gpu): Estimate {
-  const more = to.context.bytes - from.context.bytes;
-  const { peak } = estimate;
-  return {
-    ...estimate,
-    peak: {
-      ...peak,
-      deviceBytes: peak.deviceBytes + more,
-      leastCapacityBytes: peak.leastCapacityBytes + more,
-    },
-  };
 }
 
 function formulaOf(

@@ -116,6 +116,8 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
             progress: madeProgress((nowMs - startMs) / 1000, batch, bytes * 0.9),
           }
         : null,
+    elastic: null,
+    limit: null,
     degraded: null,
     environmentChanges: number % 3 === 0 ? [removedDebugSetting, growingSegments] : [],
     log: { bytes: 0 },

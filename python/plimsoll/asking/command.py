@@ -82,7 +82,7 @@ def ask(words: list[str]) -> dict[str, Any]:
 
 
 def command() -> list[str]:
-    """In a wheel, in a checkout, or installed by npm; the nearest first."""
+    """How to start it: in a wheel, in a checkout, or installed by npm; the nearest first."""
     trouble = Failure(
         "no-command",
         "the command plimsoll was not found",
@@ -91,12 +91,12 @@ def command() -> list[str]:
     )
     for folder in FOLDERS:
         try:
-            command = command_in(folder)
+            found = command_in(folder)
         except Failure as failure:
             trouble = failure
             continue
-        if command is not None:
-            return command
+        if found is not None:
+            return found
     installed = shutil.which("plimsoll")
     if installed is None:
         raise trouble

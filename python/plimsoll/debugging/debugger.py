@@ -10,10 +10,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any, Callable, Protocol
 
-from ..arguments import BadType, function, needed_function, path, seconds, share, shown, truth
+from ..arguments import (
+    BadType,
+    function,
+    mapping,
+    needed_function,
+    path,
+    seconds,
+    share,
+    shown,
+    truth,
+)
 from ..failure import Failure
 from ..leaks.kept import kept
 from ..leaks.lines import GrowingLines
@@ -198,13 +207,14 @@ class Debugger(EarlierNames):
         top: int = 10,
         clock: Callable[[], float] = time.monotonic,
         gauges: Callable[[], list[Any]] | None = None,
-        alerts: Mapping[str, Any] | None = None,
+        alerts: dict[str, Any] | None = None,
     ) -> None:
         self._interval = seconds("interval", interval, 0.001)
         self._threshold = share("threshold", threshold)
-        lines = thresholds_above(self._threshold) if alerts is None else thresholds_of(alerts)
+        rules = mapping("alerts", alerts, '{"deliver": {"log": False}}')
+        lines = thresholds_above(self._threshold) if alerts is None else thresholds_of(rules)
         self._alerts = Alerts(lines, rising_only=alerts is None)
-        deliver = {} if alerts is None else alerts.get("deliver", {})
+        deliver = rules.get("deliver", {})
         self._delivery = Delivery(deliver)
         self._level = logging.DEBUG if deliver.get("log") is False else logging.WARNING
         self._callbacks: list[Callable[[dict[str, Any]], Any]] = []

@@ -9,6 +9,7 @@ from collections import deque
 from html import escape
 from typing import Any
 
+from ..arguments import size_words
 from ..forecasting.forecaster import Forecaster, MemoryPoint
 from ..memory.gauge import gauge_of
 from ..memory.load_line import LOAD_LINE
@@ -89,9 +90,9 @@ def html(title: str) -> str:
     )
     rows = [f"<li>{escape(_words(*event))}</li>" for event in events()[-EVENTS_SHOWN:]]
     happened = f"<ul>{''.join(rows)}</ul>" if rows else "<p>No step ran out of memory.</p>"
-    peak = _gib(figures["peakAllocatedBytes"])
+    peak = size_words(figures["peakAllocatedBytes"])
     return (
-        f"<div><b>{escape(title)}</b>: {_gib(used)} of {_gib(total)} in use, peak {peak} (measured)"
+        f"<div><b>{escape(title)}</b>: {size_words(used)} of {size_words(total)} in use, peak {peak} (measured)"
         f"{bar}<p>{escape(_forecast_words())}</p>{happened}</div>"
     )
 
@@ -111,7 +112,3 @@ def _words(name: str, event: dict[str, Any]) -> str:
     before, after = event.get("from"), event.get("to")
     changed = "" if before is None or before == after else f", {before} to {after} samples"
     return f"{name} {event['step'] + 1}: {event['rung']}{changed}: {event['why']}"
-
-
-def _gib(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB"

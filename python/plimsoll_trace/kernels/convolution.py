@@ -190,7 +190,7 @@ def _try_all(launch: Launch, problem: Problem, which: str) -> None:
     if tried.bytes - tried.sure < _MATTERS:
         launch.scratch(tried.bytes, category=WORKSPACE)
     else:
-        launch.observer.guesses_trials = True
+        launch.observer.facts.guesses_trials = True
         # What keeps one layer from being tried with a transform may keep others with filters of this size.
         choices = launch.observer.choices
         choice = choices.setdefault(("tried", which, tuple(problem.w[2:])), len(choices))

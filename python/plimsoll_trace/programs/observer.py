@@ -155,10 +155,7 @@ class ProgramObserver(Observer):
         self.host_ops = 0
         # Whether more is to be done for an op than other observers do, by its `id`; with the op, which is held.
         self._followed: dict[int, tuple[bool, Any]] = {}
-        # What makes the answer less sure than usual.
-        self.compiled = self.fused = self.graphs = self.ragged = self.drawn = False
-        # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed, or not all
-        # were run; drawn: each real run has an order of its own.
+        # Whether any batches differ in shape.
         self.differ = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
@@ -230,8 +227,8 @@ class ProgramObserver(Observer):
     def guess_order(self, drawn: bool = False) -> None:
         """Batches differ, and their order, or which of them are run, is not that of a real run."""
         if self.differ:
-            self.ragged = True
-            self.drawn = self.drawn or drawn
+            self.facts.ragged = True
+            self.facts.drawn = self.facts.drawn or drawn
             self.notes.add(ORDER_NOTE)
 
     def passes_by(self) -> bool:

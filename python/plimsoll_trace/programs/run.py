@@ -7,9 +7,10 @@ import runpy
 import struct
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils.checkpoint
@@ -21,7 +22,6 @@ from plimsoll.failure import Failure
 from ..gpu import Gpu
 from ..imports.later_parts import imported_later
 from ..module_names import ModuleNames
-from ..sharding.streams import DeviceHandle
 from ..standins.environment import cuda_like
 from ..standins.patches import Patches
 from . import (
@@ -46,6 +46,7 @@ from .devices.pretended import PretendedDevices
 from .devices.streams import Threads
 from .distributed import uncounted, wrappers
 from .distributed import world as ranks
+from .distributed.world import World
 from .distributed.wrappers import Wrappers
 from .failures import failure_of, in_one_line, print_as_python_does
 from .files import calls, outside
@@ -128,24 +129,16 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         _watch_files(stack, patches, options.scratch, overlay, recording)
         _work_less(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
-        watch = Watch(observer, names)
-        handle = _install(patches, observer, places, watch, overlay)
-        children = Children(overlay)
-        children.install(patches)
+        parts = _Parts(patches, observer, places, Watch(observer, names), overlay)
+        watch, children = parts.watch, parts.children
+        _put(parts, _BEFORE_RANKS)
         launch = launch_of(command, places)
         places.cards = max(places.cards, launch.of_a_node)
         announce(launch)
-        world = ranks.install(patches, observer, launch.processes)
+        parts.world = world = ranks.install(patches, observer, launch.processes)
         stack.enter_context(observer)
-        devices = PretendedDevices(places, observer)
-        _watch_moves(patches, devices)
-        pretended.install_pretended(patches, devices)
-        _stay_in_backward(patches, devices, observer)
-        saved_on_host.install(patches, devices)
-        Wrappers(patches, observer, devices, watch, world, handle).install()
-        wrappers.install_saving(patches, watch)
-        uncounted.install_uncounted(patches)
-        uncounted.install_other_libraries(patches)
+        devices = parts.devices
+        _put(parts, _AFTER_RANKS)
         stack.enter_context(devices)
         stack.callback(compiling.install(patches, observer, places).end)
         try:
@@ -157,14 +150,12 @@ def record(options: Namespace, gpu: Gpu, recording: Any, view: View | None) -> N
         recording.parallel = world.parallel
         children.check(launch.program, watch.steps_seen(), watch.has_computed())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
-            recording.benchmark, guesses = True, observer.guesses_trials
-            recording.guesses_trials = guesses
+            observer.facts.benchmark = True
+            guesses = observer.facts.guesses_trials
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted({*observer.notes, *children.notes})
-    recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.ragged, recording.drawn = observer.ragged, observer.drawn
-    recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
-    recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
+    observer.facts.ended, observer.facts.maybe_more_bytes = watch.ended, watch.more_bytes
+    recording.facts = observer.facts
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
@@ -193,42 +184,284 @@ def _watch_files(
     stack.callback(keep)
 
 
-def _install(
-    patches: Patches,
-    observer: ProgramObserver,
-    places: Places,
-    watch: Watch,
-    overlay: Overlay,
-) -> DeviceHandle:
-    """What a program calls; answers with the streams that it works on."""
-    handle = streams.first_of(observer, places.cards)
-    cuda_api.install_cuda_api(patches, observer, places, streams.table(handle))
-    tensor_types.install(patches)
-    parameters.install(patches, places)
-    loaders.install(patches, watch)
-    rewritten.install(patches, watch)
-    inner_iterations.install(patches, watch)
-    graph_order.install(patches)
-    random_draws.install(patches)
-    if not overlay.by_kernel:
-        calls.install(patches, overlay)
-        outside.install(patches, overlay)
-        modules.install(patches, overlay)
-    checkpoints.install_saving(patches, overlay, watch)
-    converting.install_exporting(
-        patches, converting.install_scripting(patches, overlay, watch, places)
-    )
-    converting.install_quantizing(patches, places, observer)
-    checkpoints.install_checkpoints(patches, overlay, places, watch)
-    wrappers.install_for_several_gpus(patches)
-    weights.install(patches, places, overlay, watch)
-    repeats = Repeats(observer, places, watch)
-    libraries.install(patches, watch, overlay, repeats)
-    lightning.install(patches, watch)
-    triton_kernels.install(patches, observer)
-    _watch_calls(patches, watch, Tokens(observer, places), repeats)
-    observer.on_op = watch.ticked
-    return handle
+class _Parts:
+    """The parts of one trace that replacements work with."""
+
+    world: World
+
+    def __init__(
+        self,
+        patches: Patches,
+        observer: ProgramObserver,
+        places: Places,
+        watch: Watch,
+        overlay: Overlay,
+    ) -> None:
+        self.patches = patches
+        self.observer = observer
+        self.places = places
+        self.watch = watch
+        self.overlay = overlay
+        self.children = Children(overlay)
+        self.handle = streams.first_of(observer, places.cards)
+        self.repeats = Repeats(observer, places, watch)
+
+    @cached_property
+    def devices(self) -> PretendedDevices:
+        return PretendedDevices(self.places, self.observer)
+
+
+class Replacement(NamedTuple):
+    """One row of the table: the places that a trace changes, the reason, and the function that does it.
+
+    Rows run from the top down, and are undone from the bottom up. Each holds from the oldest torch on that a trace
+    accepts: a name that a version does not have is left out by the function. A test compares each row with the places
+    that its function really changes.
+    """
+
+    # Modules whose names change at once; of torch with the module below it.
+    now: tuple[str, ...]
+    # Modules whose names change when the program imports them.
+    later: tuple[str, ...]
+    why: str
+    put: Callable[[_Parts], object]
+    # Left out where the kernel keeps the files of a program apart.
+    only_without_view: bool = False
+
+
+_BEFORE_RANKS = (
+    Replacement(
+        (
+            "torch",
+            "torch._C",
+            "torch.accelerator",
+            "torch.autograd",
+            "torch.backends",
+            "torch.cuda",
+            "torch.mtia",
+            "torch.xpu",
+        ),
+        (),
+        "a card that is not there answers for itself, its streams and its memory",
+        lambda p: cuda_api.install_cuda_api(
+            p.patches, p.observer, p.places, streams.table(p.handle)
+        ),
+    ),
+    Replacement(
+        ("torch", "torch.Tensor", "torch.cuda"),
+        (),
+        "types such as torch.cuda.FloatTensor make tensors on the card",
+        lambda p: tensor_types.install(p.patches),
+    ),
+    Replacement(
+        ("torch.nn",),
+        (),
+        "the initial values of parameters are not computed",
+        lambda p: parameters.install(p.patches, p.places),
+    ),
+    Replacement(
+        ("torch.utils",),
+        (),
+        "a loader yields its first batches and its last",
+        lambda p: loaders.install(p.patches, p.watch),
+    ),
+    Replacement(
+        ("_frozen_importlib_external", "builtins", "runpy"),
+        (),
+        "loops in the files of the program skip turns that are alike",
+        lambda p: rewritten.install(p.patches, p.watch),
+    ),
+    Replacement(
+        ("torch.optim",),
+        (),
+        "an iteration inside a step of L-BFGS is a turn of a loop",
+        lambda p: inner_iterations.install(p.patches, p.watch),
+    ),
+    Replacement(
+        ("torch.autograd",),
+        (),
+        "nodes that backward makes are numbered as on a card",
+        lambda p: graph_order.install(p.patches),
+    ),
+    Replacement(
+        ("numpy", "random"),
+        (),
+        "the largest of the sizes that a program draws comes second",
+        lambda p: random_draws.install(p.patches),
+    ),
+    Replacement(
+        ("builtins", "importlib", "io", "os", "posixpath", "shutil"),
+        (),
+        "files that the program writes go to a folder of the trace",
+        lambda p: calls.install(p.patches, p.overlay),
+        only_without_view=True,
+    ),
+    Replacement(
+        ("torch", "torch.storage"),
+        (
+            "cv2",
+            "faiss",
+            "h5py",
+            "lmdb",
+            "pyarrow",
+            "safetensors",
+            "sentencepiece",
+            "soundfile",
+            "sqlite3",
+            "tokenizers",
+            "torch",
+            "torchvision",
+        ),
+        "so do files that libraries write by calls of their own",
+        lambda p: outside.install(p.patches, p.overlay),
+        only_without_view=True,
+    ),
+    Replacement(
+        ("sys",),
+        (),
+        "modules that the program writes can be imported",
+        lambda p: modules.install(p.patches, p.overlay),
+        only_without_view=True,
+    ),
+    Replacement(
+        ("torch",),
+        (),
+        "torch.save writes tensors that have no values",
+        lambda p: checkpoints.install_saving(p.patches, p.overlay, p.watch),
+    ),
+    Replacement(
+        ("torch.export", "torch.jit"),
+        ("torch.export", "torch.onnx"),
+        "models are scripted and exported without a GPU",
+        lambda p: converting.install_exporting(
+            p.patches, converting.install_scripting(p.patches, p.overlay, p.watch, p.places)
+        ),
+    ),
+    Replacement(
+        ("torch.ao",),
+        ("torch.ao",),
+        "models are quantized without a GPU",
+        lambda p: converting.install_quantizing(p.patches, p.places, p.observer),
+    ),
+    Replacement(
+        ("torch", "torch.serialization"),
+        (),
+        "torch.load reads files of this trace, and those of a real GPU",
+        lambda p: checkpoints.install_checkpoints(p.patches, p.overlay, p.places, p.watch),
+    ),
+    Replacement(
+        ("torch.nn",),
+        (),
+        "DataParallel has one card",
+        lambda p: wrappers.install_for_several_gpus(p.patches),
+    ),
+    Replacement(
+        (),
+        ("safetensors",),
+        "weights that are not on this machine are made without values",
+        lambda p: weights.install(p.patches, p.places, p.overlay, p.watch),
+    ),
+    Replacement(
+        (),
+        ("accelerate", "datasets", "peft", "sklearn", "tokenizers", "transformers", "wandb"),
+        "libraries run the steps that differ, and write no files",
+        lambda p: libraries.install(p.patches, p.watch, p.overlay, p.repeats),
+    ),
+    Replacement(
+        (),
+        ("lightning", "lightning_fabric", "pytorch_lightning"),
+        "Lightning runs the steps that differ",
+        lambda p: lightning.install(p.patches, p.watch),
+    ),
+    Replacement(
+        (),
+        ("triton",),
+        "kernels of Triton do nothing but ask for memory",
+        lambda p: triton_kernels.install(p.patches, p.observer),
+    ),
+    Replacement(
+        ("torch.autograd", "torch.nn", "torch.optim"),
+        (),
+        "the trace sees passes, backward and steps of optimizers",
+        lambda p: _watch_calls(p.patches, p.watch, Tokens(p.observer, p.places), p.repeats),
+    ),
+    Replacement(
+        (),
+        (),
+        "each op is a tick of the clock of the trace",
+        lambda p: setattr(p.observer, "on_op", p.watch.ticked),
+    ),
+    Replacement(
+        ("multiprocessing", "os", "subprocess"),
+        (),
+        "processes that the program starts run on the files of the trace",
+        lambda p: p.children.install(p.patches),
+    ),
+)
+
+_AFTER_RANKS = (
+    Replacement(
+        ("torch.nn",),
+        (),
+        "a module moves to a device as one",
+        lambda p: _watch_moves(p.patches, p.devices),
+    ),
+    Replacement(
+        (
+            "torch",
+            "torch.Tensor",
+            "torch.nested",
+            "torch.overrides",
+            "torch.storage",
+            "torch.utils",
+        ),
+        (),
+        "tensors name the device on which a program would find them",
+        lambda p: pretended.install_pretended(p.patches, p.devices),
+    ),
+    Replacement(
+        ("torch._library", "torch.autograd", "torch.utils"),
+        (),
+        "hooks of backward see the pretended device, too",
+        lambda p: _stay_in_backward(p.patches, p.devices, p.observer),
+    ),
+    Replacement(
+        ("torch.autograd",),
+        (),
+        "save_on_cpu packs and unpacks as on a card",
+        lambda p: saved_on_host.install(p.patches, p.devices),
+    ),
+    Replacement(
+        ("torch._C", "torch.distributed", "torch.nn"),
+        ("torch.distributed",),
+        "DistributedDataParallel and FSDP ask for the memory of one rank",
+        lambda p: Wrappers(p.patches, p.observer, p.devices, p.watch, p.world, p.handle).install(),
+    ),
+    Replacement(
+        (),
+        ("torch.distributed",),
+        "a sharded checkpoint is written without values",
+        lambda p: wrappers.install_saving(p.patches, p.watch),
+    ),
+    Replacement(
+        ("torch.distributed",),
+        ("accelerate", "torch.distributed", "transformers"),
+        "ways to spread a model that a trace cannot count are refused",
+        lambda p: uncounted.install_uncounted(p.patches),
+    ),
+    Replacement(
+        (),
+        ("deepspeed", "megatron"),
+        "so are those of other libraries",
+        lambda p: uncounted.install_other_libraries(p.patches),
+    ),
+)
+
+
+def _put(parts: _Parts, table: tuple[Replacement, ...]) -> None:
+    for row in table:
+        if not (row.only_without_view and parts.overlay.by_kernel):
+            row.put(parts)
 
 
 def _work_less(patches: Patches, stack: ExitStack) -> None:

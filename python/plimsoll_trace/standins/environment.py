@@ -107,7 +107,7 @@ class LayerDraws:
         """What `torch.rand([])` gives where it decides on a layer; None where it is to be drawn."""
         if not _may_leave_out(_drawing()):
             return None
-        self._observer.skips_layers = True
+        self._observer.facts.skips_layers = True
         self._observer.notes.add(_DRAWN if self._by_program else _ALL)
         return None if self._by_program else torch.ones((), device="cpu")
 

@@ -10,6 +10,7 @@ from unittest import mock
 
 import numpy
 import torch
+
 import warm
 
 import plimsoll

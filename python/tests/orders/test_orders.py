@@ -7,11 +7,13 @@ import tempfile
 import unittest
 
 import torch
-import warm
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
-from orders import PACKAGE
+import warm
+from warm import PACKAGE
+
+from plimsoll_trace.facts import Facts
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs import graph_order
 from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered
@@ -106,7 +108,8 @@ class Watched:
         self.ops = self.calls = self.backwards = 0
         self.observer, self.packed, self.steps_of = self, set(), {}
         self.short_epochs, self.epoch_ends = False, {"train": 0, "read": 0}
-        self.differ = self.guessed = self.left_out = self.drawn = False
+        self.differ = self.guessed = self.left_out = False
+        self.facts = Facts()
         self.ledger = Ledger()
         self.asked = 0
         self.shared = Ragged(Settling(self.ledger, 2**40))
@@ -214,7 +217,7 @@ class Epochs(unittest.TestCase):
         lengths = [90, 70, 80] + [60, 50] * 8
         loader = DataLoader([torch.zeros(length) for length in lengths], 1)
         program = Settled()
-        program.drawn = True
+        program.facts.drawn = True
         self.assertEqual(program.trains_on(loader, 4_000), 19)
 
     def test_where_a_program_may_do_something_else_a_batch_is_run_as_in_a_real_run(self):

@@ -9,7 +9,7 @@ import socket
 import tempfile
 import threading
 
-from sdk import HANG_SECONDS
+from warm import HANG_SECONDS
 
 
 class Supervisor:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from sdk import PACKAGE
+from warm import PACKAGE
 
 import plimsoll
 from plimsoll import batching

@@ -9,9 +9,8 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
-import warm
 
-from sdk import PACKAGE
+import warm
 from sdk.injection import (
     Faults,
     batch_of,
@@ -21,6 +20,7 @@ from sdk.injection import (
     gradients_at_step,
     out_of_memory,
 )
+from warm import PACKAGE
 
 import plimsoll
 from plimsoll.recovery.restore import OptimizerGuard

@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 
-from sdk import PACKAGE
+from warm import PACKAGE
 
 import plimsoll
 from plimsoll.batching import next_size

@@ -1,8 +1,10 @@
-"""The command: its lines, its errors, and scripts of a user's."""
+"""The command: its lines, errors, users' scripts and launchers; and traces against recordings of an H200."""
 
+import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,16 +16,22 @@ from unittest import mock
 import torch
 import torch._dynamo.trace_rules
 
-from tracing import PACKAGE, watching
+from tracing import watching
 from tracing.test_models import CONFIG, settings
+from tracing.watching import FORMAT, asked_sizes, faults_of
+from warm import PACKAGE
 
 from plimsoll.failure import Failure
-from plimsoll_trace import record
 from plimsoll_trace.__main__ import main
+from plimsoll_trace.facts import Facts
 from plimsoll_trace.gpu import H200
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.module_names import ModuleNames
 from plimsoll_trace.observer import Observer
+from plimsoll_trace.options import parse
+from plimsoll_trace.programs.launchers import launch_of
+from plimsoll_trace.programs.places import Places
+from plimsoll_trace.record import add_adapters, record
 from plimsoll_trace.sources import hugging_face
 from plimsoll_trace.sources.batches import batch_for
 from plimsoll_trace.standins.cuda_names import on_meta
@@ -32,6 +40,7 @@ from plimsoll_trace.workload import Workload
 
 SCRIPT = """
 import torch
+
 
 def workload(width=64, batch=8):
     layers = [torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1)]
@@ -60,6 +69,33 @@ class Scripts(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
+
+
+class Format(Scripts):
+    def test_each_line_is_as_the_format_has_it_and_a_line_that_is_not_is_noticed(self):
+        status, lines = run("--script", self.script(), "--steps", "1")
+        self.assertEqual((status, faults_of(lines)), (0, []))
+        kinds = {line[0] for line in lines[1:-1]}
+        for kind in "saf":
+            self.assertIn(kind, kinds)
+            at = next(
+                at for at, line in enumerate(lines) if isinstance(line, list) and line[0] == kind
+            )
+            for wrong in (lines[at][:-1], [*lines[at], *[1] * 9], [kind, -1], ["?", 1]):
+                self.assertEqual(faults_of([*lines[:at], wrong, *lines[at + 1 :]]), [tuple(wrong)])
+        header, *events, footer = lines
+        for name in footer:
+            left_out = {one: value for one, value in footer.items() if one != name}
+            self.assertEqual(faults_of([header, *events, left_out]), [("missing", name)])
+        changed = {**footer, "ended": 1, "other": True}
+        self.assertEqual(faults_of([header, *events, changed]), [("ended", 1), ("other", True)])
+
+    def test_the_record_of_facts_has_the_facts_of_the_format_with_their_types(self):
+        types = {"flag": bool, "bytes": int}
+        known = {name: types[fact["type"]] for name, fact in FORMAT["facts"].items()}
+        self.assertEqual({name: type(value) for name, value in Facts().as_json().items()}, known)
+        said = Facts(skips_layers=True, maybe_more_bytes=7).as_json()
+        self.assertEqual((said["skipsLayers"], said["maybeMoreBytes"]), (True, 7))
 
 
 class Command(Scripts):
@@ -249,7 +285,7 @@ def step(rank=4):
     with watching.watched() as observer:
         model, _ = hugging_face.build(CONFIG, settings())
         workload = Workload(model, lambda: None, lambda model, batch: None)
-        record.add_adapters(workload, rank)
+        add_adapters(workload, rank)
         batch = batch_for(model, settings(batch=4, seq=32))
         asked = watching.Asked(observer)
         loss = workload.model(**batch).loss
@@ -280,7 +316,7 @@ class Adapters(unittest.TestCase):
             watching.watched(),
             self.assertRaises(Failure),
         ):
-            record.add_adapters(
+            add_adapters(
                 Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
             )
 
@@ -348,6 +384,215 @@ class Assumed(Scripts):
     def test_a_length_that_no_labels_have_is_refused(self):
         status, [line] = self.traced(GPT2, "--target-seq", "16")
         self.assertEqual((status, line["error"]["code"]), (2, "no-target"))
+
+
+TORCH, ACCELERATE = "torch.distributed.run", "accelerate.commands.launch"
+LAUNCH_CONFIG = """
+compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+machine_rank: 0
+fsdp_config:
+  fsdp_version: 2
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_transformer_layer_cls_to_wrap: Block
+  fsdp_reshard_after_forward: true
+"""
+
+
+class Launchers(unittest.TestCase):
+    def test_a_program_without_a_launcher_is_itself(self):
+        for command in (["train.py", "-m", TORCH], ["-m", "package", "--nproc-per-node=4"]):
+            launch = launch_of(command, Places())
+            self.assertEqual((launch.program, launch.processes), (command, 1))
+
+    def test_options_are_the_launchers_until_the_program_begins(self):
+        cases = [
+            (["--nproc-per-node", "4", "train.py", "--nproc-per-node", "9"], 4),
+            (["--standalone", "--nproc_per_node=2", "--nnodes=2", "train.py"], 4),
+            (["--nproc-per-node=gpu", "train.py"], 8),
+            (["--nnodes=1:3", "--nproc-per-node=2", "-m", "pkg.train", "x"], 6),
+            (["train.py"], 1),
+        ]
+        for words, processes in cases:
+            launch = launch_of(["-m", TORCH, *words], Places(8))
+            self.assertEqual(launch.processes, processes, words)
+            self.assertIn(launch.program[0], ("train.py", "-m"))
+        self.assertEqual(launch.program, ["train.py"])
+
+    def test_accelerate_hands_its_precision_on(self):
+        words = [
+            "--num_processes",
+            "2",
+            "--multi_gpu",
+            "--mixed_precision=bf16",
+            "train.py",
+            "--lr",
+            "1",
+        ]
+        places = Places()
+        launch = launch_of(["-m", ACCELERATE, *words], places)
+        self.assertEqual((launch.program, launch.processes), (["train.py", "--lr", "1"], 2))
+        self.assertEqual(launch.environment["ACCELERATE_MIXED_PRECISION"], "bf16")
+        self.assertNotIn("ACCELERATE_USE_FSDP", launch.environment)
+        self.assertEqual(places.cards, 2)
+
+    def test_accelerate_reads_its_own_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(LAUNCH_CONFIG)
+            file.flush()
+            words = ["--config_file", file.name, "-m", "package.train", "x"]
+            launch = launch_of(["-m", ACCELERATE, *words], Places())
+        self.assertEqual(launch.program, ["-m", "package.train", "x"])
+        self.assertEqual((launch.processes, launch.nodes, launch.of_a_node), (16, 2, 8))
+        told = {
+            "ACCELERATE_USE_FSDP": "true",
+            "FSDP_VERSION": "2",
+            "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block",
+            "ACCELERATE_MIXED_PRECISION": "bf16",
+        }
+        self.assertEqual({name: launch.environment.get(name) for name in told}, told)
+
+    def test_what_cannot_be_traced_is_refused(self):
+        for words, code in (
+            ([TORCH, "--nproc-per-node=2"], "program-missing"),
+            ([ACCELERATE, "--use_deepspeed", "train.py"], "program-sharded"),
+            ([ACCELERATE, "--config_file", "no-such.yaml", "train.py"], "launcher-refused"),
+            ([ACCELERATE, "--use_fsdp", "--multi_gpu", "train.py"], "launcher-refused"),
+            ([ACCELERATE, "--no-such-option", "train.py"], "launcher-refused"),
+        ):
+            with self.assertRaises(Failure) as raised, redirect_stderr(io.StringIO()):
+                launch_of(["-m", *words], Places())
+            self.assertEqual(raised.exception.code, code, words)
+
+    def test_a_library_that_is_not_traced_is_refused_with_the_way_to_ask_for_instead(self):
+        megatron = [ACCELERATE, "--use_megatron_lm"]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"zero_optimization": {"stage": 1}}, file)
+            file.flush()
+            settings = f"--deepspeed_config_file={file.name}"
+            for words, way in (
+                # accelerate's own where nothing says one.
+                ([ACCELERATE, "--use_deepspeed"], "zero2"),
+                ([ACCELERATE, "--use_deepspeed", "--zero_stage=3"], "zero3"),
+                ([ACCELERATE, "--use_deepspeed", settings], "zero1"),
+                ([*megatron, "--megatron_lm_tp_degree=4"], "tp"),
+                ([*megatron, "--megatron_lm_tp_degree=4", "--megatron_lm_pp_degree=2"], None),
+            ):
+                with self.assertRaises(Failure) as raised, redirect_stderr(io.StringIO()):
+                    launch_of(["-m", *words, "train.py"], Places())
+                self.assertEqual(raised.exception.code, "program-sharded", words)
+                named = re.search(r"--parallel (\w+)", raised.exception.next_step)
+                self.assertEqual(named and named.group(1), way, words)
+
+
+BENCH = os.path.join(os.path.dirname(PACKAGE), "bench")
+sys.path.insert(0, os.path.join(BENCH, "gpu"))
+import truth  # noqa: E402
+
+
+def recorded(name, part="known"):
+    """The sizes asked for, without what importing torchaudio asked for in that process."""
+    path = os.path.join(truth.folder("events"), part, name + ".json")
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)
+    stacks = run["stacks"]
+    return [e[2] for e in run["events"] if e[0] == "alloc" and "kaldi.py" not in stacks[e[3]]]
+
+
+def traced(**options):
+    usual = {**vars(parse(["--script=none"])), "script": None}
+    return asked_sizes(record(argparse.Namespace(**{**usual, **options})).ledger.events)
+
+
+def blocks(sizes):
+    """As the allocator rounds them."""
+    return [-(-size // 512) * 512 for size in sizes]
+
+
+def config(name):
+    return os.path.join(truth.TRUTH, "configs", name + ".json")
+
+
+class RecordedRuns(unittest.TestCase):
+    maxDiff = 2000
+
+    def test_gpt2_in_bfloat16(self):
+        sizes = traced(config=config("gpt2"), batch=16, seq=1024, precision="bf16", optimizer="sgd")
+        self.assertEqual(sizes, recorded("gpt2_train_b16_s1024_bf16_sgd"))
+
+    def test_distilbert_in_float32_with_a_fused_optimizer(self):
+        sizes = traced(config=config("distilbert"), batch=2, seq=1024, optimizer="adamw-fused")
+        self.assertEqual(sizes, recorded("distilbert_train_b2_s1024_fp32_adamw-fused"))
+
+    def test_gpt2_under_autocast_with_checkpointing(self):
+        sizes = traced(
+            config=config("gpt2"), batch=8, seq=1024, precision="amp-bf16", checkpointing=True
+        )
+        self.assertEqual(sizes, recorded("gpt2_train_b8_s1024_amp-bf16_adamw_ckpt"))
+
+    def test_vision_transformer(self):
+        sizes = traced(
+            config=config("vit-base"),
+            batch=128,
+            seq=224,
+            precision="bf16",
+            optimizer="sgd-momentum",
+        )
+        self.assertEqual(sizes, recorded("vit-base_train_b128_s224_bf16_sgd-momentum"))
+
+    def test_resnet_but_for_a_few_workspaces(self):
+        sizes = traced(torchvision="resnet50", batch=32, seq=256, precision="bf16")
+        measured = recorded("resnet50_train_b32_s256_bf16_adamw")
+        large = 1 << 20
+        mine, theirs = (
+            sorted(s for s in sizes if s > large),
+            sorted(s for s in measured if s > large),
+        )
+        self.assertLess(abs(sum(mine) - sum(theirs)), 0.01 * sum(theirs))
+
+    def test_a_small_batch_through_a_resnet_in_float32(self):
+        sizes = traced(torchvision="resnet18", batch=4, seq=224, optimizer="sgd-momentum")
+        measured = recorded("resnet18_train_b4_s224_fp32_sgd-momentum", "fresh")
+        self.assertEqual(blocks(sizes), blocks(measured))
+
+    def test_a_network_of_lone_channels_in_float32(self):
+        sizes = traced(
+            config=os.path.join(truth.folder("cases"), "configs", "convnextv2-tiny.json"),
+            batch=16,
+            seq=224,
+            steps=1,
+        )
+        measured = recorded("convnextv2-tiny_train_b16_s224_fp32_adamw", "fresh")
+        large = 1 << 20
+        mine, theirs = (
+            [size for size in blocks(those) if size > large] for those in (sizes, measured)
+        )
+        self.assertEqual(mine, theirs[: len(mine)])
+
+    def test_a_script_with_a_mean_squared_error(self):
+        sizes = traced(
+            script=os.path.join(truth.folder("cases"), "scripts", "mlp.py"),
+            arg=["batch=8192"],
+            batch=8192,
+            optimizer="sgd-momentum",
+        )
+        self.assertEqual(sizes, recorded("mlp_train_b8192_sNone_fp32_sgd-momentum", "fresh"))
+
+    def test_a_recurrent_script_under_autocast_once_it_is_built(self):
+        sizes = traced(
+            script=os.path.join(truth.folder("cases"), "scripts", "gru.py"),
+            arg=["batch=64", "seq=256"],
+            batch=64,
+            precision="amp-bf16",
+            optimizer="adamw-fused",
+        )
+        measured = recorded("gru_train_b64_s256_amp-bf16_adamw-fused", "fresh")
+        # There the model was sent to the GPU once more when it was built, which gathers its weights again.
+        again = measured.index(47800320, measured.index(47800320) + 1)
+        self.assertEqual(sizes, measured[:again] + measured[again + 1 :])
 
 
 if __name__ == "__main__":

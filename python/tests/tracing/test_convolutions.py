@@ -9,8 +9,8 @@ from unittest import mock
 
 import torch
 
-from tracing import PACKAGE
 from tracing.watching import Asked, watched
+from warm import PACKAGE
 
 from plimsoll_trace.gpu import H200, cudnn_properties, gpu_of
 from plimsoll_trace.kernels import cudnn, fourier, split_k, unranked
@@ -400,7 +400,7 @@ class Measured(unittest.TestCase):
         # Tried once; then what is cached was given back.
         self.assertEqual(sizes.count(38684944), 1)
         self.assertEqual([e for e in observer.ledger.events if e[0] == "c"], [("c",)])
-        self.assertFalse(observer.guesses_trials)
+        self.assertFalse(observer.facts.guesses_trials)
 
     def test_deterministic_kernels_alone_are_tried_where_a_program_asks_for_that(self):
         """Measured on an H200: SimCLR in float16 tried none of more than 224 MiB, with a product of 8 GiB at hand."""
@@ -444,7 +444,7 @@ class Measured(unittest.TestCase):
         self.assertEqual(tried[0][1], 979651584)
         self.assertLess(tried[0][2], 979651584)
         self.assertEqual([choice for *_, choice in tried], [tried[0][4]] * 2)
-        self.assertTrue(observer.guesses_trials)
+        self.assertTrue(observer.facts.guesses_trials)
 
     def test_transforms_are_not_tried_where_the_list_is_cut_short(self):
         """Measured on an H200: a GAN with 64 images held 2.8 GB, with 128 and 256 images 1.2 and 1.8 GB."""

@@ -8,8 +8,7 @@ import tempfile
 import unittest
 
 import warm
-
-from tracing import PACKAGE
+from warm import PACKAGE
 
 TRAINING = """
 import sys, torch
@@ -648,3 +647,65 @@ torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 
 if __name__ == "__main__":
     unittest.main()
+
+
+# Runs a trace, and prints for each row of the table of replacements what it says and what its function changes.
+REPLACED = """
+import json, sys, types
+from plimsoll_trace import __main__ as command
+from plimsoll_trace.programs import run
+
+waits = []
+for module in list(sys.modules.values()):
+    for name in ("when_imported", "before_import"):
+        if module.__name__.startswith("plimsoll_trace.programs.") and hasattr(module, name):
+            hook = getattr(module, name)
+            setattr(module, name, lambda m, *rest, hook=hook: (waits.append(m), hook(m, *rest))[1])
+
+def owner(one):
+    if isinstance(one, types.ModuleType):
+        return one.__name__
+    return f"{one.__module__}.{one.__qualname__}" if isinstance(one, type) else type(one).__module__
+
+def places(names):
+    return sorted({".".join(n.split(".")[: 2 if n.split(".")[0] == "torch" else 1]) for n in names})
+
+def put(parts, table):
+    for row in table:
+        if row.only_without_view and parts.overlay.by_kernel:
+            continue
+        waits.clear()
+        before = len(parts.patches._undo)
+        row.put(parts)
+        # Modules that hold a function under a name of their own are found when it is replaced.
+        now = [owner(one) for one, *_ in parts.patches._undo[before:] if not isinstance(one, dict)]
+        said = [sorted(row.now), sorted(row.later)]
+        print(json.dumps([row.why, said, [places(now), places(waits)]]), file=sys.stderr)
+
+run._put = put
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+class Replacements(unittest.TestCase):
+    def test_each_row_of_the_table_says_what_its_function_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
+                file.write("import numpy, torch\ntorch.zeros(3, device='cuda')\n")
+            done = subprocess.run(
+                [
+                    *(sys.executable, "-W", "ignore", "-c", REPLACED, "--output", "t.jsonl"),
+                    *("--protection", "copies", "--program", "train.py"),
+                ],
+                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("[")]
+        self.assertGreater(len(rows), 25)
+        for why, said, found in rows:
+            with self.subTest(why):
+                self.assertEqual(said, found)

@@ -1,8 +1,6 @@
 """Ops as recordings of whole runs on an H200 show them, where a run of one op alone had not."""
 
 import itertools
-import json
-import os
 import unittest
 from unittest import mock
 
@@ -10,7 +8,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 
-from tracing.watching import Asked, watched
+from tracing.watching import Asked, measured, watched
 
 from plimsoll_trace import meta_results
 from plimsoll_trace.gpu import H200
@@ -689,8 +687,7 @@ class Boundaries(unittest.TestCase):
 # Single ops against what they asked a real H200's allocator for, a sample of each kind.
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-with open(os.path.join(os.path.dirname(__file__), "measured_ops.json"), encoding="utf-8") as file:
-    ROWS = json.load(file)
+ROWS = measured("ops")
 
 
 def leaf(*shape, dtype):

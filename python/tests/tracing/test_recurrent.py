@@ -1,25 +1,18 @@
 """Recurrent layers against what they asked a real H200's allocator for, in all directions and types."""
 
-import json
-import os
 import unittest
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracing.watching import Asked, watched
+from tracing.watching import Asked, measured, watched
 
 from plimsoll_trace.kernels.recurrent import Layer
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def measured(name):
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
-        return json.load(file)
-
-
-ROWS = measured("measured_recurrent.json")
+ROWS = measured("recurrent")
 
 
 def asked(row):
@@ -160,7 +153,7 @@ class Recurrent(unittest.TestCase):
         self.assertGreater(exact, 0.8 * len(ROWS))
 
     def test_projected_states_are_kept_before_and_after_the_projection(self):
-        exact, rows = 0, measured("measured_projected.json")
+        exact, rows = 0, measured("projected")
         for row in rows:
             with self.subTest(**row):
                 workspace, reserve = asked_with_projection(row)

@@ -14,9 +14,9 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 
-from tracing import PACKAGE
 from tracing.test_command import SCRIPT, Scripts, run
 from tracing.watching import watched
+from warm import PACKAGE
 
 from plimsoll_trace.imports.fewer import Substitute
 

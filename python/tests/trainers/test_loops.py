@@ -11,11 +11,11 @@ from unittest import mock
 import torch
 from transformers import modeling_utils
 
-from sdk import HANG_SECONDS
 from sdk.injection import batch_of, build, clean_step, out_of_memory
 from sdk.supervisor import Supervisor
 from trainers.small_trainer import bert, gpt2
 from trainers.unchanged import AUTO, run_unchanged
+from warm import HANG_SECONDS
 
 from plimsoll.bridge import phase, phases_seen
 from plimsoll.optimizing import in_loops

@@ -1,4 +1,4 @@
-"""Failures anywhere between two steps of an optimizer: the same weights, bit for bit, as plain loops over the parts."""
+"""Failures anywhere between two steps of an optimizer, and what the first one on a card measures."""
 
 import logging
 import math
@@ -11,10 +11,10 @@ from unittest import mock
 import torch
 from torch import nn
 
-from sdk.injection import Net, batch_of, cheap_collection, out_of_memory
+from sdk.injection import Net, batch_of, build, cheap_collection, clean_step, out_of_memory
 from trainers.small_trainer import Faults, PlainParts, Watched, losses, loud, made, quiet
 
-from plimsoll.trainers import after_failure, clipping
+from plimsoll.trainers import after_failure, clipping, split_step
 from plimsoll.trainers.after_failure import loss_of, measure
 from plimsoll.trainers.optimizer_retry import OptimizerRetry
 from plimsoll.trainers.split_step import SplitStep
@@ -142,7 +142,7 @@ class Windows(unittest.TestCase):
 
 # A loop that ran out of memory for good: what steps of a few samples take is measured before the process ends.
 
-BATCH, ALWAYS, EACH, LIMIT = 64, 20_000, 3_000, 100_000
+BATCH, SIMULATED_ALWAYS, SIMULATED_EACH, SIMULATED_LIMIT = 64, 20_000, 3_000, 100_000
 # 16 samples take 68,000; 32 would take 116,000, which is more than there is.
 SIZES = (1, 2, 4, 8, 16)
 
@@ -153,12 +153,12 @@ class Card:
     peak = 0
 
     def runs(self, samples):
-        self.peak = max(self.peak, ALWAYS + EACH * samples)
-        if ALWAYS + EACH * samples > LIMIT:
+        self.peak = max(self.peak, SIMULATED_ALWAYS + SIMULATED_EACH * samples)
+        if SIMULATED_ALWAYS + SIMULATED_EACH * samples > SIMULATED_LIMIT:
             raise out_of_memory()
 
     def capacity_bytes(self):
-        return LIMIT
+        return SIMULATED_LIMIT
 
     def used_share(self):
         return 0.5
@@ -218,7 +218,10 @@ class AfterFailure(unittest.TestCase):
 
     def expected(self, states=None):
         states = self.states if states is None else states
-        return [{"microbatch": n, "peakBytes": ALWAYS + EACH * n + states} for n in SIZES]
+        return [
+            {"microbatch": n, "peakBytes": SIMULATED_ALWAYS + SIMULATED_EACH * n + states}
+            for n in SIZES
+        ]
 
     def test_a_training_call_is_made_again_with_a_few_samples(self):
         found = self.failed(lambda: self.model(self.x, self.y))
@@ -358,6 +361,123 @@ class InjectedFailures(unittest.TestCase):
         raised = sum(self.one(trial) for trial in range(HUGGING_FACE_FAILURES_TRIALS))
         # With those of test_window_failures.py and two ranks, CI recovers from more than 300 failures.
         self.assertGreaterEqual(raised, 1.2 * HUGGING_FACE_FAILURES_TRIALS)
+
+
+GIB = 2**30
+WEIGHTS, ALWAYS, EACH, LIMIT = 40, 10, 10, 300
+
+
+def mean_loss(model, part):
+    return torch.nn.functional.cross_entropy(model(part[0]), part[1])
+
+
+class MeasuringCard:
+    """A simulated card: weights, their gradients once they are there, the optimizer's states, and each sample."""
+
+    device = "cuda:0"
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self.peak, self.resets = 0, 0
+
+    def used_bytes(self):
+        made = next(self.model.parameters()).grad is not None
+        return (WEIGHTS * (1 + made) + 2 * WEIGHTS * bool(self.optimizer.state)) * GIB
+
+    def runs(self, samples):
+        self.peak = max(self.peak, self.used_bytes() + (ALWAYS + EACH * samples) * GIB)
+        if self.peak > LIMIT * GIB:
+            raise out_of_memory()
+
+    def capacity_bytes(self):
+        return LIMIT * GIB
+
+    def memory_point(self):
+        return self.capacity_bytes(), self.used_bytes(), None
+
+    def used_share(self):
+        return 0.5
+
+    def cached_bytes(self):
+        return 0
+
+    def reset_peak(self):
+        self.resets += 1
+        self.peak = self.used_bytes()
+
+    def peak_bytes(self):
+        return self.peak
+
+
+class Probing(unittest.TestCase):
+    def setUp(self):
+        logging.getLogger("plimsoll").setLevel(logging.CRITICAL)
+        self.addCleanup(logging.getLogger("plimsoll").setLevel, logging.NOTSET)
+        self.model, self.optimizer = build(1, 0.2)
+        self.card = MeasuringCard(self.model, self.optimizer)
+        with mock.patch.object(split_step, "gauge_of", lambda _: self.card):
+            self.step = split_step.SplitStep(self.model, self.optimizer, lambda *_: BY_SAMPLES)
+        # Weights that weigh what the card says: the optimizer's states are expected to take twice as much.
+        self.step._probe._states_to_come = lambda: (
+            0 if self.optimizer.state else 2 * WEIGHTS * GIB
+        )
+
+    def work(self, part, share):
+        self.tried.append(len(part[0]))
+        self.card.runs(len(part[0]))
+        loss = mean_loss(self.model, part)
+        (loss if share == 1 else loss * share).backward()
+        return loss
+
+    def one_step(self, batch):
+        self.tried = []
+        self.optimizer.zero_grad()
+        self.step.run(batch, self.work)
+        parts = self.step.partitions[-1]
+        self.optimizer.step()
+        self.step.stepped()
+        return parts
+
+    def test_one_failure_and_the_size_for_every_later_step(self):
+        batch = batch_of(1, 64)
+        torch.manual_seed(9)
+        parts = self.one_step(batch)
+        # 270 is the load line; weights, gradients, what each part has and states to come take 170: 10 samples fit.
+        self.assertEqual(self.tried, [64, 2, 2, 4, 10, 10, 9, 9, 9, 9])
+        self.assertEqual(self.tried[1:], parts)
+        self.assertIn("parts of 2 and 4 samples", self.step.fitting.decider.events[-1]["why"])
+        twin, optimizer = build(1, 0.2)
+        clean_step(twin, optimizer, mean_loss, batch, parts, 9)
+        for mine, theirs in zip(self.model.parameters(), twin.parameters()):
+            self.assertTrue(torch.equal(mine, theirs))
+        for _ in range(3):
+            self.assertEqual(max(self.one_step(batch)), 10)
+        self.assertEqual(self.step.fitting.sizer.size, 10)
+
+    def test_a_size_below_the_parts_that_were_measured_keeps_its_own_peak(self):
+        global EACH
+        before, EACH = EACH, 35
+        self.addCleanup(globals().__setitem__, "EACH", before)
+        batch = batch_of(1, 64)
+        self.assertEqual(self.one_step(batch)[:4], [2, 2, 4, 2])
+        # 170 and two samples stay below 270. Four, whose peak was 230 without states, would not.
+        for _ in range(3):
+            self.assertEqual(max(self.one_step(batch)), 2)
+
+    def test_even_two_samples_that_do_not_fit_end_it(self):
+        def full(samples):
+            if samples > 1:
+                raise out_of_memory()
+
+        self.card.runs = full
+        self.assertEqual(self.one_step(batch_of(1, 12)), [1] * 12)
+
+    def test_a_batch_of_few_samples_is_halved(self):
+        global EACH
+        before, EACH = EACH, 70
+        self.addCleanup(globals().__setitem__, "EACH", before)
+        self.one_step(batch_of(1, 4))
+        self.assertEqual(self.tried, [4, 2, 2])
 
 
 if __name__ == "__main__":

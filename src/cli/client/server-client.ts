@@ -285,6 +285,14 @@ export async function readJob(client: ServerClient, id: string): Promise<JobView
   return checkedJob(client, await client.ask('GET', jobPath(id)));
 }
 
+export async function limitJob(
+  client: ServerClient,
+  id: string,
+  memoryBytes: number,
+): Promise<JobView> {
+  return checkedJob(client, await client.ask('POST', `${jobPath(id)}/limit`, { memoryBytes }));
+}
+
 export async function cancelJob(client: ServerClient, id: string): Promise<JobView> {
   return checkedJob(client, await client.ask('DELETE', jobPath(id)));
 }

@@ -51,6 +51,7 @@ import {
   addTypeOptions,
   addWorkloadOptions,
   type GpuCounts,
+  groupOptions,
   refuseForProgram,
   type WorkloadArguments,
   workloadMachine,
@@ -76,7 +77,9 @@ export const estimateCommand: CommandModule = {
       .option('--cwd-copy', 'with a program: run it in a copy of its folder')
       .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')
-      .option('--json', 'print one JSON document on stdout')
+      .option('--json', 'print one JSON document on stdout');
+    groupOptions(command, optionGroups);
+    command
       .addHelpText(
         'after',
         `
@@ -212,6 +215,22 @@ function optionWords(name: string, value: unknown): readonly string[] {
   if (typeof value === 'boolean') return [value ? `--${option}` : `--no-${option}`];
   return [`--${option}`, typeof value === 'string' ? value : JSON.stringify(value)];
 }
+
+/** The options that most people need stand first in the help. */
+const optionGroups = {
+  'Options used most:': [
+    ...['--mode', '--batch', '--seq', '--precision', '--optimizer', '--checkpointing'],
+    ...['--lora', '--quantization', '--gpu', '--gpus', '--parallel', '--json'],
+  ],
+  'Text generation and serving:': [
+    ...['--prompt', '--new', '--beams', '--engine', '--max-model-len'],
+    ...['--gpu-memory-utilization', '--kv-precision'],
+  ],
+  'Several GPUs:': [
+    ...['--tp', '--nodes', '--gather-precision', '--reduce-precision', '--no-reshard'],
+    ...['--fsdp-strategy', '--no-orig-params', '--bucket-mb', '--bucket-view', '--offload'],
+  ],
+};
 
 /** How a model is run for an estimate. */
 const estimateModes = [...workloadModes, ...servingModes] as const;

@@ -44,7 +44,7 @@ import { planFile, type RunPlan } from '../../run/store/run-plan.js';
 import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { superviseRun } from '../../run/supervise.js';
 import { isFinished, sweepRuns, unfinishedRuns } from '../../run/sweep.js';
-import type { RunReport, RunSettings } from '../../run/types.js';
+import { type RunReport, type RunSettings, type SpillMode, spillModes } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type CliIo, type CommandModule, errorStyle, printJson, textStyle } from '../io.js';
@@ -66,6 +66,7 @@ interface RunArguments {
   readonly precision: string;
   readonly memory?: number;
   readonly allocatorMemory?: number;
+  readonly spill: SpillMode;
   readonly device: string;
   readonly attempts: number;
   readonly grace: number;
@@ -105,6 +106,14 @@ export const runCommand: CommandModule = {
         '--allocator-memory <size>',
         "in place of --memory: the limit of PyTorch's allocator alone",
         sizeArgument('--allocator-memory'),
+      )
+      .addOption(
+        new Option(
+          '--spill <mode>',
+          'memory of a PyTorch program gives way: auto (when it is short), always (from the first step on) or off',
+        )
+          .choices(spillModes)
+          .default('auto'),
       )
       .option(
         '--device <id>',
@@ -230,6 +239,7 @@ async function runProgram(
         ...batchOf(words, given, cwd),
         precision: given.precision,
         ...limit,
+        spill: given.spill,
         maxAttempts: given.attempts,
         device: device.id,
         isSimulated: device.isSimulated,

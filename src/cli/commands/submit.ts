@@ -64,6 +64,7 @@ import {
   oneOfArgument,
   priorityArgument,
   sizeArgument,
+  slowdownArgument,
   traceArgument,
   waitArgument,
 } from '../options/arguments.js';
@@ -77,6 +78,7 @@ import {
 import {
   addTypeOptions,
   addWorkloadOptions,
+  groupOptions,
   workloadMachine,
 } from '../options/workload-options.js';
 import { openLiveProgress } from '../screen/progress.js';
@@ -101,6 +103,16 @@ export const submitCommand: CommandModule = {
       )
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
       .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
+      .option(
+        '--elastic [times]',
+        'may start with less, if a step then takes at most so many times as long (1.5); its limit may move',
+        slowdownArgument,
+      )
+      .option(
+        '--elastic-least <size>',
+        'with --elastic: what it can do with, where no estimate predicts it',
+        sizeArgument('--elastic-least'),
+      )
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
       .option(
         '--estimate-timeout <duration>',
@@ -150,18 +162,31 @@ export const submitCommand: CommandModule = {
       )
       // Options of a cluster's own command; a server of ours refuses them.
       .allowUnknownOption();
-    addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
-      .addHelpText('after', help)
-      .action(
-        context.action((typed: readonly string[]) => {
-          const words = withoutOwnOptions(typed, command);
-          const given = command.opts<Arguments>();
-          return clusterOf(given) === undefined
-            ? submit(words, checkedForServer(words, given, command), context)
-            : submitToCluster(words, checkedForCluster(given), context);
-        }),
-      );
+    addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))));
+    groupOptions(command, optionGroups);
+    command.addHelpText('after', help).action(
+      context.action((typed: readonly string[]) => {
+        const words = withoutOwnOptions(typed, command);
+        const given = command.opts<Arguments>();
+        return clusterOf(given) === undefined
+          ? submit(words, checkedForServer(words, given, command), context)
+          : submitToCluster(words, checkedForCluster(given), context);
+      }),
+    );
   },
+};
+
+/** The options that most people need stand first in the help. */
+const optionGroups = {
+  'Options used most:': [
+    ...['--memory', '--model', '--priority', '--gpus', '--timeout', '--name', '--cwd', '--env'],
+    ...['--follow', '--wait', '--batch', '--json'],
+  ],
+  'Clusters:': [
+    ...['--engine', '--dry-run', '--attempts', '--container-image', '--gpu-sharing'],
+    ...['--host-memory', '--cpus', '--supervisor', '--address', '--namespace'],
+  ],
+  'Server:': ['--server', '--token-file', '--ca'],
 };
 
 const help = `
@@ -263,6 +288,15 @@ function checkedForServer(words: readonly string[], given: Arguments, command: C
   return given;
 }
 
+function noElastic(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: '--elastic is for a server of plimsoll: a cluster does not move the memory of its jobs.',
+    next: 'Leave out --elastic or --engine.',
+  });
+}
+
 interface ClusterSubmitArguments extends SubmitArguments, EngineArguments {
   readonly dryRun?: boolean;
   readonly attempts?: number;
@@ -280,6 +314,7 @@ async function submitToCluster(
   given: ClusterSubmitArguments,
   { io, version }: CommandContext,
 ): Promise<number> {
+  if (given.elastic !== undefined || given.elasticLeast !== undefined) throw noElastic();
   const { command, options } = splitWords(words, given.engine);
   const isKubernetes = given.engine === 'kubernetes';
   if (isKubernetes && options[0] !== undefined) throw noOptions(options[0]);

@@ -139,6 +139,8 @@ export function hostsArgument(text: string, before: readonly string[] = []): rea
 /** More than any machine has. */
 const maxGpus = 1024;
 const maxPriority = 1_000_000;
+/** As the server has it. */
+const maxSlowdown = 1000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
 /** As the server has it. */
@@ -156,6 +158,13 @@ export function gpusArgument(text: string): number {
   const gpus = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
   if (gpus <= maxGpus) return gpus;
   throw badArgument('--gpus', text, 'It takes a number of GPUs, such as 2; 0 is the host.');
+}
+
+/** `--elastic` alone is `true`: the usual slow-down. */
+export function slowdownArgument(text: string): number {
+  const times = /^\d{1,4}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  if (times >= 1 && times <= maxSlowdown) return times;
+  throw badArgument('--elastic', text, 'It takes a number from 1 on, such as 1.5.');
 }
 
 export function waitArgument(text: string): number {

@@ -19,6 +19,8 @@ export interface SubmitArguments extends WorkloadArguments {
   readonly model?: string;
   readonly priority?: number;
   readonly gpus?: number;
+  readonly elastic?: number | true;
+  readonly elasticLeast?: number;
   readonly timeout?: number;
   readonly estimateTimeout?: number;
   readonly name?: string;
@@ -54,6 +56,7 @@ export function submitRequest(
     workload,
     priority: given.priority,
     gpus: given.gpus,
+    ...elasticRequest(given),
     timeoutSeconds: given.timeout,
     estimateTimeoutSeconds: given.estimateTimeout,
     cwd,
@@ -64,6 +67,14 @@ export function submitRequest(
     // The same word again is the same job, however often it had to be sent.
     submission: randomUUID(),
   };
+}
+
+function elasticRequest({
+  elastic,
+  elasticLeast: leastBytes,
+}: SubmitArguments): Pick<JobRequest, 'elastic'> {
+  if (elastic === undefined && leastBytes === undefined) return {};
+  return { elastic: { slowdown: elastic === true ? undefined : elastic, leastBytes } };
 }
 
 function workloadOf(given: SubmitArguments, folder: string): WorkloadRequest | undefined {

@@ -138,6 +138,24 @@ export function addWorkloadOptions(
     .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue);
 }
 
+/**
+ * Puts the options of a command under headings in its help; those of no group come under the last one.
+ *
+ * @example
+ * groupOptions(command, { 'Options used most:': ['--batch', '--gpu', '--json'] });
+ */
+export function groupOptions(
+  command: Command,
+  groups: Readonly<Record<string, readonly string[]>>,
+  rest = 'Other options:',
+): void {
+  for (const option of command.options) {
+    const [heading = rest] =
+      Object.entries(groups).find(([, flags]) => flags.includes(option.long ?? '')) ?? [];
+    option.helpGroup(heading);
+  }
+}
+
 /** What an answer is made with on this machine. */
 export function addMachineOptions(command: Command): Command {
   return command

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { machineRoots, readKernelBytes } from '../../device/kernel-files.js';
 import { readCgroup } from '../../run/limit/cgroup.js';
+import { readLimitOrder } from '../../run/limit/moving-limit.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { runIdIn } from '../../run/processes/process-facts.js';
 import {
@@ -76,6 +77,8 @@ export function localEngine(options: LocalEngineOptions): Engine {
       setImmediate(() => void lookOn());
       return {
         stop: () => run.stop(),
+        limit: (bytes) => run.limit(bytes),
+        limitAsked: () => readLimitOrder(new RunFolder(home, order.id).path),
         progress: (number) => readProgressFile(new RunFolder(home, order.id).progress(number)),
         release: () => {
           runs.delete(order.id);

@@ -12,6 +12,7 @@ import {
   limitOfProcesses,
   removeCgroup,
 } from '../../run/limit/cgroup.js';
+import { orderLimit } from '../../run/limit/moving-limit.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { endTree, killQuietly, membersOf } from '../../run/processes/end-tree.js';
 import { openJournal } from '../../run/store/journal.js';
@@ -75,6 +76,17 @@ export class LocalRun {
     this.#lookAt = Number.NEGATIVE_INFINITY;
     // A supervisor on its way reads it before it begins.
     if (!this.#wasStarted && this.#child !== undefined) this.#trying(() => this.#writeStop());
+  }
+
+  /** Its supervisor finds it there, also one that comes later. */
+  limit(bytes: number): void {
+    this.#makeFolder();
+    orderLimit(this.#folder.path, bytes);
+  }
+
+  #makeFolder(): void {
+    if (this.#folder.readPlan() !== undefined) return;
+    this.#folder.create({ ...this.#order, logLimit: this.#parts.logLimit });
   }
 
   /** Looks once, and does what there is to do; true when the run is over. */
@@ -154,7 +166,7 @@ export class LocalRun {
   }
 
   #attach(nowSeconds: number): void {
-    const { command, folder, environment, logLimit } = this.#parts;
+    const { command, folder, environment } = this.#parts;
     this.#triedAt = nowSeconds;
     if (!hasRoom(this.#parts.home)) {
       // A supervisor would end at once, and says nothing against the run: it waits for room.
@@ -162,9 +174,7 @@ export class LocalRun {
       return;
     }
     this.#tries++;
-    if (this.#folder.readPlan() === undefined) {
-      this.#folder.create({ ...this.#order, logLimit });
-    }
+    this.#makeFolder();
     if (this.#stop !== undefined) this.#writeStop();
     const { id: runId, log } = this.#order;
     this.#child = startSupervisor({ command, folder, environment, runId, log }, () => {

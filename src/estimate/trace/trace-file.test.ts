@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { assert, asyncProperty, integer, json, nat, oneof, record, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -5,7 +6,7 @@ import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 import { replay } from './event-replay.js';
 import { eventKind } from './event-stream.js';
-import { EventLine, readTrace, traceCategories } from './trace-file.js';
+import { EventLine, launchAddresses, readFacts, readTrace, traceCategories } from './trace-file.js';
 import { gpt2TraceText, pieces } from './traces-for-tests.js';
 
 const header = '{"plimsoll":"trace","version":1,"torch":"2.11.0"}';
@@ -205,5 +206,79 @@ describe('EventLine', () => {
       }),
       { numRuns: 2000 },
     );
+  });
+});
+
+/** The contract with the Python side: what each line of a trace holds. */
+interface TraceFormat {
+  version: number;
+  events: Record<string, { fields: [string, string][]; optional?: [string, string][] }>;
+  categories: Record<string, string>;
+  kernels: Record<string, string>;
+  footer: Record<string, { type: string }>;
+  facts: Record<string, { type: string }>;
+}
+const format: TraceFormat = JSON.parse(
+  readFileSync(
+    new URL('../../../python/plimsoll_trace/trace-format.json', import.meta.url),
+    'utf8',
+  ),
+);
+
+describe('the format of a trace', () => {
+  /** A value of each type, and one that the type does not allow. */
+  const values: Readonly<Record<string, readonly [string, string]>> = {
+    count: ['0', '"0"'],
+    bytes: ['512', '-1'],
+    share: ['0.5', '1.5'],
+    text: ['"step:1:forward"', '7'],
+    category: ['"g"', '"?"'],
+    kernel: ['"images"', '"?"'],
+  };
+  const known = ['["s",0,""]', '["a",7,512,0,0,"x"]'];
+  const lineOf = (kind: string, types: readonly string[], wrongAt?: number) => {
+    const fields = types.map((type, at) => values[type]?.[at === wrongAt ? 1 : 0]);
+    return `[${[JSON.stringify(kind), ...fields].join(',')}]`;
+  };
+  /** Names come in order, and requests have other ids than those before. */
+  const made = (line: string) =>
+    line.replace(/^\["s",0/, '["s",1').replace(/^\["([fr])",0/, '["$1",7');
+
+  it('names the categories, kernels and facts that this side reads', () => {
+    expect(Object.keys(format.categories)).toEqual([...traceCategories]);
+    expect(Object.keys(format.kernels)).toEqual(['kernel', ...launchAddresses.keys()]);
+    const found: Record<string, string> = {};
+    readFacts(
+      (name) => Object.assign(found, { [name]: 'flag' }) === found,
+      (name) => Object.keys(Object.assign(found, { [name]: 'bytes' })).length,
+    );
+    expect(Object.entries(format.facts).map(([name, { type }]) => [name, type])).toEqual(
+      Object.entries(found),
+    );
+  });
+
+  it('has an event of each kind that this side reads, with fields of their types', async () => {
+    expect(Object.keys(format.events).toSorted()).toEqual('acfkmorsw'.split(''));
+    for (const [kind, { fields, optional = [] }] of Object.entries(format.events)) {
+      const types = [...fields, ...optional].map(([, type]) => type);
+      for (const given of new Set([types, fields.map(([, type]) => type)])) {
+        const lines = (line: string) => [header, ...known, made(line), footer].join('\n');
+        expect([kind, await outcome(lines(lineOf(kind, given)))]).toEqual([kind, 'read']);
+        for (const at of given.keys()) {
+          const wrong = await outcome(lines(lineOf(kind, given, at)));
+          expect([kind, at, wrong]).toEqual([kind, at, 'bad-trace']);
+        }
+      }
+    }
+  });
+
+  it('gives each fact as the last line has it', async () => {
+    for (const [name, { type }] of Object.entries(format.facts)) {
+      const set = type === 'flag' ? 'true' : '7';
+      const end = footer.replace('}', `,"${name}":${set}}`);
+      const [without, withIt] = [await whole(), await read([header, '["s",0,""]', end])];
+      expect([name, Reflect.get(without, name)]).toEqual([name, type === 'flag' ? false : 0]);
+      expect([name, Reflect.get(withIt, name)]).toEqual([name, JSON.parse(set)]);
+    }
   });
 });

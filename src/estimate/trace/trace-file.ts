@@ -10,8 +10,29 @@ import type { UnsureScratch } from './unsure-kernels.js';
 export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
 export type TraceCategory = (typeof traceCategories)[number];
 
-/** What a job would ask CUDA's allocator for, as a run on the meta device found it. */
-export interface Trace {
+/**
+ * The facts of the last line of a trace that make its estimate more or less sure, each read by its name.
+ * python/plimsoll_trace/trace-format.json says what each means.
+ */
+export function readFacts(flag: (name: string) => boolean, bytes: (name: string) => number) {
+  return {
+    skipsLayers: flag('skipsLayers'),
+    compiled: flag('compiled'),
+    fused: flag('fused'),
+    graphs: flag('graphs'),
+    ragged: flag('ragged'),
+    drawn: flag('drawn'),
+    benchmark: flag('benchmark'),
+    guessesTrials: flag('guessesTrials'),
+    ended: flag('ended'),
+    maybeMoreBytes: bytes('maybeMoreBytes'),
+    maybeLessBytes: bytes('maybeLessBytes'),
+  };
+}
+type TraceFacts = Readonly<ReturnType<typeof readFacts>>;
+
+/** The requests of a job to CUDA's allocator, as a run on the meta device found them. */
+export interface Trace extends TraceFacts {
   readonly torch: string;
   readonly stream: EventStream;
   /** What the allocation of each slot is for: an index into `traceCategories`. */
@@ -27,30 +48,8 @@ export interface Trace {
   readonly parameterBytes: number;
   /** What the trace itself had to assume. */
   readonly notes: readonly string[];
-  /** Real runs leave out layers at random; the trace ran them all. */
-  readonly skipsLayers: boolean;
   /** A program as it is, from its start; not the steps of one workload alone. */
   readonly program: boolean;
-  /** The program asked for torch.compile, which the trace left out. */
-  readonly compiled: boolean;
-  /** The program asked for torch.compile, and the trace ran the kernels that PyTorch's compiler makes. */
-  readonly fused: boolean;
-  /** The program asked for CUDA graphs, which the trace left out. */
-  readonly graphs: boolean;
-  /** The program's batches differ in shape: what the allocator holds depends on their order. */
-  readonly ragged: boolean;
-  /** Each run of the program draws another order of its batches. */
-  readonly drawn: boolean;
-  /** The program has cuDNN try its kernels, with the scratch memory of each. */
-  readonly benchmark: boolean;
-  /** Of these kernels, one was counted that cuDNN may not try: without a card it does not list all. */
-  readonly guessesTrials: boolean;
-  /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
-  readonly maybeLessBytes: number;
-  /** What turns of loops that were left out may have held on to, and what data may choose beyond an even share. */
-  readonly maybeMoreBytes: number;
-  /** The program was ended before its own end: what it does later was not seen. */
-  readonly ended: boolean;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
   /** What the program's answer depends on; left out where that is not all known. */
@@ -85,7 +84,7 @@ const categoryOf = new Map<unknown, number>(traceCategories.map((letter, at) => 
  * cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4 MiB, and 6 in 7 of 9). Until the
  * first kernel of all runs, a process is a fresh one.
  */
-const launchAddresses = new Map([
+export const launchAddresses: ReadonlyMap<string, readonly number[]> = new Map([
   ['checking', [10 * MiB]],
   ['images', [12 * MiB]],
   ['lines', [4 * MiB, 6 * MiB]],
@@ -166,24 +165,7 @@ class TraceReader {
   finish(): Trace {
     this.#line += 1;
     const footer = this.#footer ?? this.#refuse('the trace ends before its end');
-    const {
-      parameters,
-      parameterBytes,
-      notes = [],
-      skipsLayers,
-      compiled,
-      fused,
-      graphs,
-      ragged,
-      drawn,
-      benchmark,
-      guessesTrials,
-      maybeLessBytes = 0,
-      maybeMoreBytes = 0,
-      ended,
-      parallel,
-      files,
-    } = footer;
+    const { parameters, parameterBytes, notes = [], parallel, files } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
     return {
       torch: this.#torch ?? '',
@@ -196,18 +178,11 @@ class TraceReader {
       parameters: this.#count(parameters),
       parameterBytes: this.#count(parameterBytes),
       notes: notes.slice(0, maxNotes).map(String),
-      skipsLayers: skipsLayers === true,
       program: this.#program,
-      compiled: compiled === true,
-      fused: fused === true,
-      graphs: graphs === true,
-      ragged: ragged === true,
-      drawn: drawn === true,
-      benchmark: benchmark === true,
-      guessesTrials: guessesTrials === true,
-      maybeLessBytes: this.#count(maybeLessBytes),
-      maybeMoreBytes: this.#count(maybeMoreBytes),
-      ended: ended === true,
+      ...readFacts(
+        (name) => footer[name] === true,
+        (name) => this.#count(footer[name] ?? 0),
+      ),
       ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),
       ...(isProgramFiles(files) && { files }),
     };

@@ -296,7 +296,16 @@ describe('the daemon', () => {
     const deaf = world.machine.engine();
     await first.close();
     const second = await open(world, {
-      engine: { ...deaf, openRun: () => ({ stop() {}, progress: () => [], release() {} }) },
+      engine: {
+        ...deaf,
+        openRun: () => ({
+          stop() {},
+          limit() {},
+          limitAsked: () => undefined,
+          progress: () => [],
+          release() {},
+        }),
+      },
     });
     await second.cancel('1');
     expect(second.job('1')).toMatchObject({
@@ -394,6 +403,97 @@ describe('the daemon', () => {
   });
 });
 
+describe('a limit that moves', () => {
+  const programs = {
+    'true gives': { seconds: 1000, bytes: 60 * GiB, leastBytes: 20 * GiB },
+    'true keeps': { seconds: 1000, bytes: 30 * GiB },
+    'true urgent': { seconds: 20, bytes: 50 * GiB },
+  };
+  const reserved = (daemon: Daemon, id: string) => daemon.job(id).reservation?.bytes;
+
+  it('is reserved at once where it grows, and where it shrinks when the program keeps to it', async () => {
+    const world = simulation(1, programs);
+    const daemon = await open(world);
+    await daemon.submit(job('gives', { memoryBytes: 60 * GiB }));
+    await world.clock.advance(2);
+    expect(daemon.job('1').limit).toBeNull();
+    await daemon.limit('1', 30 * GiB);
+    expect(daemon.job('1').limit).toEqual({ askedBytes: 30 * GiB, state: 'asked', why: '' });
+    expect(reserved(daemon, '1')).toBe(60 * GiB);
+    await world.clock.advance(2);
+    expect(daemon.job('1').limit?.state).toBe('set');
+    expect(reserved(daemon, '1')).toBe(30 * GiB);
+    expect(daemon.devices()[0]).toMatchObject({ reservedBytes: 30 * GiB });
+    await expect(daemon.limit('1', 91 * GiB)).rejects.toMatchObject({ code: 'no-room' });
+    const higher = await daemon.limit('1', 90 * GiB);
+    expect(higher.reservation?.bytes).toBe(90 * GiB);
+    await daemon.close();
+  });
+
+  it('stays where the program cannot give way, and says so', async () => {
+    const world = simulation(1, programs);
+    const daemon = await open(world);
+    await daemon.submit(job('gives', { memoryBytes: 60 * GiB }));
+    await daemon.submit(job('keeps', { memoryBytes: 30 * GiB }));
+    await world.clock.advance(2);
+    await daemon.limit('1', 10 * GiB);
+    await daemon.limit('2', 10 * GiB);
+    await world.clock.advance(2);
+    const why = 'With less it cannot go on.';
+    expect(daemon.job('1').limit).toMatchObject({ state: 'kept', why });
+    expect(reserved(daemon, '1')).toBe(20 * GiB);
+    expect(daemon.job('2').limit).toMatchObject({ state: 'kept', why });
+    expect(reserved(daemon, '2')).toBe(30 * GiB);
+    await expect(daemon.limit('3', GiB)).rejects.toMatchObject({ code: 'unknown-job' });
+    await daemon.submit(job('late', { memoryBytes: 80 * GiB }));
+    await expect(daemon.limit('3', GiB)).rejects.toMatchObject({ code: 'job-not-running' });
+    await daemon.close();
+  });
+
+  it('lets a job of a higher priority in, and comes back when that leaves, over a restart too', async () => {
+    const world = simulation(1, programs);
+    const first = await open(world);
+    await first.submit(job('gives', { memoryBytes: 60 * GiB, elastic: { leastBytes: 20 * GiB } }));
+    await world.clock.advance(2);
+    await first.submit(job('urgent', { memoryBytes: 50 * GiB, priority: 5 }));
+    await world.clock.advance(0.5);
+    expect(first.job('1').limit).toMatchObject({ askedBytes: 40 * GiB, state: 'asked' });
+    await first.close();
+    // The program answers while no daemon is there to hear it.
+    await world.clock.advance(3);
+    const second = await open(world);
+    await world.clock.advance(3);
+    expect(await states(second, world.clock)).toEqual(['1 running', '2 running']);
+    expect([reserved(second, '1'), reserved(second, '2')]).toEqual([40 * GiB, 50 * GiB]);
+    await world.clock.advance(25);
+    expect(await states(second, world.clock)).toEqual(['1 running', '2 succeeded']);
+    expect(reserved(second, '1')).toBe(60 * GiB);
+    await second.close();
+  });
+
+  it('lets an elastic job start with less than it needs', async () => {
+    const world = simulation(1, programs);
+    const daemon = await open(world);
+    await daemon.submit(job('urgent', { memoryBytes: 50 * GiB }));
+    await world.clock.advance(2);
+    await daemon.submit(job('gives', { memoryBytes: 60 * GiB, elastic: { leastBytes: 20 * GiB } }));
+    await world.clock.advance(2);
+    expect(reserved(daemon, '2')).toBe(40 * GiB);
+    expect(daemon.job('2').elastic).toEqual({
+      slowdown: 1.5,
+      leastBytes: 20 * GiB,
+      foundBytes: 20 * GiB,
+    });
+    expect(daemon.request('2').elastic).toEqual({ slowdown: 1.5, leastBytes: 20 * GiB });
+    await world.clock.advance(25);
+    expect(reserved(daemon, '2')).toBe(60 * GiB);
+    // More than any device has: it takes all of one.
+    await daemon.submit(job('huge', { memoryBytes: 200 * GiB, elastic: { leastBytes: 80 * GiB } }));
+    expect(daemon.job('3')).toMatchObject({ state: 'waiting', need: { bytes: 90 * GiB } });
+    await daemon.close();
+  });
+});
+
 describe('whatever happens', () => {
   const step = fc.oneof(
     {
@@ -408,6 +508,16 @@ describe('whatever happens', () => {
         priority: fc.integer({ min: -2, max: 2 }),
         states: fc.boolean(),
         fails: fc.boolean(),
+        /** It may start with that share of its need, and keeps to a limit that is not below it. */
+        least: fc.constantFrom(1, 1, 0.3, 0.6),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        do: fc.constant('limit' as const),
+        which: fc.nat(20),
+        GiB: fc.integer({ min: 1, max: 100 }),
       }),
     },
     {
@@ -453,10 +563,18 @@ describe('whatever happens', () => {
           if (one.do === 'submit') {
             const name = `j${submitted++}`;
             const bytes = Math.round(one.statedGiB * one.share * GiB);
-            programs[`true ${name}`] = { seconds: one.seconds, bytes, exitCode: one.fails ? 1 : 0 };
+            const leastBytes = Math.ceil(one.statedGiB * one.least * GiB);
+            const gives = one.least < 1 && { leastBytes };
+            const exitCode = one.fails ? 1 : 0;
+            programs[`true ${name}`] = { seconds: one.seconds, bytes, exitCode, ...gives };
             const { statedGiB, gpus, priority } = one;
             const memoryBytes = one.states ? statedGiB * GiB : undefined;
-            await daemon.submit({ command: ['true', name], memoryBytes, gpus, priority });
+            const elastic = one.least < 1 ? { leastBytes } : undefined;
+            const command = ['true', name];
+            await daemon.submit({ command, memoryBytes, gpus, priority, elastic });
+          } else if (one.do === 'limit') {
+            await daemon.limit(String(one.which), one.GiB * GiB).catch(() => {});
+            check();
           } else if (one.do === 'wait') {
             for (let second = 0; second < one.seconds; second++) {
               await world.clock.advance(1);

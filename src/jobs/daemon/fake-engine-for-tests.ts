@@ -1,4 +1,5 @@
 import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/types.js';
+import type { LimitOrder } from '../../run/bridge/spilling.js';
 import type { Clock } from '../../time/clock.js';
 import { attemptForTests } from '../store/attempt-for-tests.js';
 
@@ -7,6 +8,8 @@ export interface FakeProgram {
   readonly seconds: number;
   /** What it holds of each of its devices while it runs. */
   readonly bytes: number;
+  /** It can do with so much: it keeps to the limit that it is given, and answers a second later. */
+  readonly leastBytes?: number;
   readonly exitCode?: number;
 }
 
@@ -15,6 +18,10 @@ interface FakeRun {
   readonly program: FakeProgram;
   readonly startedAt: number;
   news: RunNews[];
+  /** The limit that was asked for last. */
+  limit: LimitOrder | undefined;
+  /** What it holds of each device. */
+  heldBytes: number;
   onNews: ((news: RunNews) => void) | undefined;
 }
 
@@ -41,10 +48,10 @@ export class FakeMachine {
 
   /** A process for each run on a device; its number is that of the run. */
   processes(device: string) {
-    return [...this.runs.values()].flatMap(({ order, program, news }, index) =>
+    return [...this.runs.values()].flatMap(({ order, heldBytes, news }, index) =>
       news.some(({ type }) => type === 'finished') || !order.devices?.includes(device)
         ? []
-        : [{ pid: index + 1, name: 'fake', usedBytes: program.bytes }],
+        : [{ pid: index + 1, name: 'fake', usedBytes: heldBytes }],
     );
   }
 
@@ -59,6 +66,8 @@ export class FakeMachine {
         setImmediate(() => past.forEach((news) => opened.has(order.id) && onNews(news)));
         const engineRun: EngineRun = {
           stop: () => this.#finish(run, 143),
+          limit: (bytes) => void this.#limit(run, bytes),
+          limitAsked: () => run.limit,
           progress: () => [],
           release: () => opened.delete(order.id),
         };
@@ -69,7 +78,7 @@ export class FakeMachine {
         return {
           knows: (pid) => pid <= ids.length,
           runOf: (pid) => ids[pid - 1],
-          hostBytes: (runId) => this.runs.get(runId)?.program.bytes ?? 0,
+          hostBytes: (runId) => this.runs.get(runId)?.heldBytes ?? 0,
         };
       },
       forget: (runId) => this.runs.delete(runId),
@@ -90,7 +99,17 @@ export class FakeMachine {
     this.begun.set(name, (this.begun.get(name) ?? 0) + 1);
     const startedAt = this.#clock.seconds();
     const program = this.#programOf(order);
-    const run: FakeRun = { order, program, startedAt, news: [], onNews: undefined };
+    const most = program.leastBytes === undefined ? Infinity : (order.memoryBytes ?? Infinity);
+    const heldBytes = Math.min(program.bytes, most);
+    const run: FakeRun = {
+      order,
+      program,
+      startedAt,
+      news: [],
+      limit: undefined,
+      heldBytes,
+      onNews: undefined,
+    };
     this.runs.set(order.id, run);
     void this.#clock
       .waitUntil(startedAt + program.seconds)
@@ -98,8 +117,31 @@ export class FakeMachine {
     return run;
   }
 
+  /** A supervisor of its own answers, also while no daemon listens. */
+  async #limit(run: FakeRun, bytes: number): Promise<void> {
+    const order = { order: (run.limit?.order ?? 0) + 1, bytes };
+    run.limit = order;
+    await this.#clock.waitUntil(this.#clock.seconds() + 1);
+    if (run.news.some(({ type }) => type === 'finished') || run.limit !== order) return;
+    const { leastBytes, bytes: wanted } = run.program;
+    const before = run.order.memoryBytes ?? wanted;
+    const kept = Math.max(bytes, leastBytes ?? Math.min(before, run.heldBytes));
+    run.heldBytes = Math.min(wanted, kept);
+    const why = kept > bytes ? 'With less it cannot go on.' : '';
+    const limited = {
+      type: 'limited',
+      at: '',
+      number: 1,
+      order: order.order,
+      bytes: kept,
+      why,
+    } as const;
+    run.news.push(limited);
+    run.onNews?.(limited);
+  }
+
   #finish(run: FakeRun, exitCode: number): void {
-    if (run.news.length > 0) return;
+    if (run.news.some(({ type }) => type === 'finished')) return;
     const attempt = attemptForTests({
       settings: run.order.settings,
       command: run.order.command,
@@ -109,12 +151,13 @@ export class FakeMachine {
       peakBytes: run.program.bytes,
     });
     const outcome = exitCode === 0 ? 'succeeded' : exitCode === 143 ? 'interrupted' : 'failed';
-    run.news = [
+    const ending: readonly RunNews[] = [
       ...(exitCode === 143 ? [{ type: 'stopped', signal: 'SIGTERM' } as const] : []),
       { type: 'ended', attempt, next: null },
       { type: 'finished', at: attempt.endedAt, outcome, exitCode },
     ];
-    for (const news of run.news) run.onNews?.(news);
+    run.news.push(...ending);
+    for (const news of ending) run.onNews?.(news);
   }
 }
 

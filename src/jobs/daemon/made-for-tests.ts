@@ -31,6 +31,8 @@ export function madeJob(parts: Partial<JobView> & { readonly id: string }): JobV
     waiting: madeWaiting(),
     usedBytes: 'unknown',
     currentAttempt: null,
+    elastic: null,
+    limit: null,
     degraded: null,
     environmentChanges: [],
     log: { bytes: 0 },

@@ -39,7 +39,7 @@ import type {
   Submitter,
   WorkersStatus,
 } from './types.js';
-import { attemptNow, jobSummary, jobView, requestOf } from './views/job-views.js';
+import { attemptNow, jobSummary, jobView, limitView, requestOf } from './views/job-views.js';
 import { Publisher } from './views/publisher.js';
 
 /** The processes of a host cost most of what watching costs; jobs are looked at more often. */
@@ -285,6 +285,12 @@ class JobDaemon implements Daemon {
     return await Promise.resolve(this.job(id));
   }
 
+  async limit(id: string, bytes: number): Promise<JobView> {
+    this.#requireOpen();
+    this.#scheduler.limit(id, bytes);
+    return await Promise.resolve(this.job(id));
+  }
+
   job(id: string): JobView {
     return this.#view(this.#scheduler.requireJob(id));
   }
@@ -423,7 +429,11 @@ class JobDaemon implements Daemon {
     const live = this.#scheduler.runner.running.get(id);
     const { folder } = this.#options;
     const logBytes = this.#files.logBytes(id);
-    const facts = live && { usedBytes: live.usedBytes, currentAttempt: attemptNow(live) };
+    const facts = live && {
+      usedBytes: live.usedBytes,
+      currentAttempt: attemptNow(live),
+      limit: limitView(live.limit),
+    };
     return jobView(stored, this.#waitingOf(stored.job), facts, { logBytes, folder });
   }
 
@@ -486,7 +496,8 @@ class JobDaemon implements Daemon {
     });
     const job = ownedJob(made, { name: stored.job.owner, account }, quotaOf);
     const { need, alone, refused, deadlineMs } = this.#waitingFromNow(job, nowMs);
-    return { need, alone, refused, deadlineMs, evidence: made.details.evidence };
+    const { evidence, elastic } = made.details;
+    return { need, alone, refused, deadlineMs, evidence, leastBytes: elastic?.foundBytes };
   }
 
   /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */

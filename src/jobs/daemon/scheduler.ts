@@ -1,16 +1,26 @@
 import { randomInt } from 'node:crypto';
 import { Failure } from '../../failure.js';
+import type { LimitedEntry } from '../../run/store/journal-entry.js';
 import { jobRunId } from '../../run/store/run-folder.js';
 import type { Clock } from '../../time/clock.js';
+import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { runningFrom } from '../admission.js';
 import { expectedSeconds } from '../corrections.js';
+import type { Resize } from '../elastic.js';
 import { largestOffer } from '../fit-verdict.js';
 import type { Ledger } from '../ledger.js';
 import type { EndReason } from '../reasons/types.js';
 import type { JobStore } from '../store/job-store.js';
 import { type EstimatedJob, type NewJob, type StoredJob, unknownJob } from '../store/records.js';
-import { hasEnded, type JobState, ownerName, type Reservation, type WaitingJob } from '../types.js';
+import {
+  type ElasticRun,
+  hasEnded,
+  type JobState,
+  ownerName,
+  type Reservation,
+  type WaitingJob,
+} from '../types.js';
 import type { DaemonOptions } from './options.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
 import type { RunningEntry } from './running/running-jobs.js';
@@ -77,6 +87,7 @@ export class Scheduler {
     this.runner = new JobRunner(options);
     this.runner.changed.listen(() => this.changed.emit());
     this.runner.attempted.listen((entry) => this.#learn(entry));
+    this.runner.limited.listen(({ entry, news }) => this.#limited(entry, news));
     this.runner.ended.listen(({ entry, state }) => this.#ended(entry, state));
   }
 
@@ -97,6 +108,8 @@ export class Scheduler {
         reservation: job.reservation,
         expectedEndMs: isKnown(seconds) ? startedAt(startedMs) + seconds * 1000 : 'unknown',
         workloadKey: stored.workloadKey,
+        priority: job.priority,
+        elastic: elasticOf(stored),
       });
       this.runner.run(stored, job.reservation, runId);
     }
@@ -178,11 +191,12 @@ export class Scheduler {
   }
 
   #wait(stored: StoredJob): void {
-    const { turn, need, deadlineMs, workloadKey, alone, estimating } = stored;
+    const { turn, need, deadlineMs, workloadKey, alone, estimating, details } = stored;
     const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
     const { id, owner, priority } = stored.job;
     const waiting = { id, owner, turn, priority, ...need, deadlineMs, workloadKey, alone };
-    this.queue.add({ ...waiting, estimating, expectedSeconds: seconds });
+    const leastBytes = details.elastic?.foundBytes;
+    this.queue.add({ ...waiting, estimating, expectedSeconds: seconds, leastBytes });
     this.admitSoon();
   }
 
@@ -205,6 +219,97 @@ export class Scheduler {
     else this.#endWaiting(id, 'cancelled', { code: 'cancelled', during: 'waiting' });
   }
 
+  /**
+   * Moves the limit of a job that runs. More is reserved first, and only then allowed; less is reserved
+   * once the program keeps to it.
+   */
+  limit(id: string, bytes: number): void {
+    const { job } = this.requireJob(id);
+    const entry = this.runner.running.get(id);
+    if (entry === undefined || job.state !== 'running') throw notRunning(id, job.state);
+    if (!this.#options.ledger.resize(id, Math.max(bytes, entry.reservation.bytes))) {
+      throw noRoom(id, bytes, this.#availableFor(entry));
+    }
+    // What moved by itself before stays where a person puts it.
+    const elastic = this.queue.running(id)?.elastic;
+    const settled = elastic && { ...elastic, needBytes: bytes, askedBytes: undefined };
+    this.queue.change(id, { elastic: settled });
+    if (bytes >= entry.reservation.bytes) this.#reserve(entry, bytes, true);
+    this.#ask(entry, bytes, true);
+  }
+
+  /** Asked of the program; of a lower limit the reservation waits for the answer. */
+  #ask(entry: RunningEntry, bytes: number, byPerson: boolean): void {
+    entry.limit = { askedBytes: bytes, state: 'asked', why: '', byPerson };
+    entry.run?.limit(bytes);
+    this.changed.emit();
+  }
+
+  /** In the store before anything else, so that a crash leaves no promise without its record. */
+  #reserve(entry: RunningEntry, bytes: number, byPerson: boolean): void {
+    const { ledger, files } = this.#options;
+    const { id, reservation } = entry;
+    try {
+      this.#store.resize(id, { bytes, byPerson }, this.#clock.epochMs());
+    } catch (error) {
+      ledger.resize(id, reservation.bytes);
+      throw error;
+    }
+    ledger.resize(id, bytes);
+    entry.reservation = { ...reservation, bytes };
+    this.queue.change(id, { reservation: entry.reservation });
+    files.keepRecord(id, () => this.#store.record(id));
+    this.changed.emit();
+  }
+
+  /** The most that a job could have where it is. */
+  #availableFor({ reservation }: RunningEntry): number {
+    const free = this.#options.ledger
+      .rooms()
+      .filter(({ id }) => reservation.devices.includes(id))
+      .map(({ freeBytes }) => freeBytes);
+    return reservation.bytes + Math.min(...free);
+  }
+
+  /** The program keeps a limit from now on: what it gave back is free for others. */
+  #limited(entry: RunningEntry, { bytes, why }: LimitedEntry): void {
+    const { limit, id } = entry;
+    // Another daemon asked for it; its number stands in the file of the run.
+    const asked = limit?.askedBytes ?? entry.run?.limitAsked()?.bytes;
+    const byPerson = limit?.byPerson ?? false;
+    if (asked === undefined || bytes === 'none') {
+      entry.limit = limit && { ...limit, state: 'kept', why };
+      return;
+    }
+    if (bytes < entry.reservation.bytes) this.#reserve(entry, bytes, byPerson);
+    // It cannot do with less than it answered: it is not asked for that again.
+    const { elastic } = this.queue.running(id) ?? {};
+    if (elastic !== undefined) {
+      const leastBytes = bytes > asked ? Math.max(elastic.leastBytes, bytes) : elastic.leastBytes;
+      this.queue.change(id, { elastic: { ...elastic, leastBytes, askedBytes: undefined } });
+    }
+    entry.limit = { askedBytes: asked, state: bytes > asked ? 'kept' : 'set', why, byPerson };
+    this.changed.emit();
+    // What was freed shows in a reading of the device.
+    this.startedOrEnded.emit();
+    this.admitSoon();
+  }
+
+  /** Limits of elastic jobs, as the queue wants them. */
+  #resize({ jobId, bytes }: Resize): void {
+    const entry = this.runner.running.get(jobId);
+    const elastic = this.queue.running(jobId)?.elastic;
+    if (entry === undefined || elastic === undefined || entry.ending !== undefined) return;
+    if (bytes < entry.reservation.bytes) {
+      if (elastic.askedBytes === bytes) return;
+      this.queue.change(jobId, { elastic: { ...elastic, askedBytes: bytes } });
+    } else {
+      if (!this.#options.ledger.resize(jobId, bytes)) return;
+      this.#reserve(entry, bytes, false);
+    }
+    this.#ask(entry, bytes, false);
+  }
+
   requireJob(id: string): StoredJob {
     const stored = this.#store.job(id);
     if (stored === undefined) throw unknownJob(id);
@@ -213,7 +318,8 @@ export class Scheduler {
 
   /** There may be room: looks soon, and once for all that happens at the same time. */
   admitSoon(): void {
-    if (this.#isAdmitting || this.queue.waitingCount === 0) return;
+    const hasWork = this.queue.waitingCount > 0 || this.queue.hasElastic;
+    if (this.#isAdmitting || !hasWork) return;
     this.#isAdmitting = true;
     setImmediate(() => {
       this.#isAdmitting = false;
@@ -223,7 +329,8 @@ export class Scheduler {
 
   #admit(): void {
     const { ledger } = this.#options;
-    const { starts } = this.queue.admit(ledger.rooms(), this.time.nowMs());
+    const { starts, resizes } = this.queue.admit(ledger.rooms(), this.time.nowMs());
+    for (const resize of resizes) this.#resize(resize);
     if (starts.length === 0) return;
     try {
       for (const { job, reservation } of starts) this.#start(job, this.#labelled(reservation));
@@ -323,6 +430,34 @@ export class Scheduler {
       if (!(error instanceof Failure)) throw error;
     }
   }
+}
+
+/** A running job that may move by itself, as its details say. */
+function elasticOf({ need, details }: StoredJob): ElasticRun | undefined {
+  const leastBytes = details.elastic?.foundBytes;
+  if (leastBytes === undefined) return undefined;
+  return { needBytes: details.limitBytes ?? need.bytes, leastBytes };
+}
+
+function notRunning(id: string, state: JobState): Failure {
+  const hasOver = hasEnded(state);
+  return new Failure({
+    kind: 'input',
+    code: hasOver ? 'job-has-ended' : 'job-not-running',
+    fact: `Job ${id} is ${state}: only a job that runs has a limit that can move.`,
+    next: hasOver
+      ? 'There is nothing to limit.'
+      : 'Wait until it runs, or submit it again with less.',
+  });
+}
+
+function noRoom(id: string, bytes: number, maxBytes: number): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-room',
+    fact: `Job ${id} cannot have ${formatBytes(bytes)}: with what is free it has ${formatBytes(maxBytes)} at most.`,
+    next: 'Ask for less, or wait until another job ends.',
+  });
 }
 
 function countsOf(store: JobStore): Record<JobState, number> {

@@ -37,8 +37,17 @@ export interface JobRequest {
   readonly batch?: number | undefined;
   /** How long the trace of a program may take that states nothing (120); 0 leaves it out. */
   readonly estimateTimeoutSeconds?: number | undefined;
+  /** It may start with less than it needs, and its limit may move while it runs. */
+  readonly elastic?: ElasticRequest | undefined;
   /** Sent again with the same word, it answers the job that is there. */
   readonly submission?: string | undefined;
+}
+
+export interface ElasticRequest {
+  /** Its step may take so many times as long; 1.5 where it is left out. */
+  readonly slowdown?: number | undefined;
+  /** What it can do with; left out, by the prediction of its estimate. */
+  readonly leastBytes?: number | undefined;
 }
 
 /** Who submits a job. */
@@ -95,6 +104,20 @@ export interface JobView extends Omit<Job, 'reason'> {
     readonly rungs: readonly ClimbedRung[];
     /** Of a program that tells of its steps: some of them so far. */
     readonly progress?: readonly ProgressPoint[];
+  };
+  /** Of a job that may have less than it needs: what is accepted, and the least for that. */
+  readonly elastic: null | {
+    readonly slowdown: number;
+    readonly leastBytes?: number | undefined;
+    readonly foundBytes?: number | undefined;
+  };
+  /** The limit that it was asked to keep since it runs; null where it never was. */
+  readonly limit: null | {
+    readonly askedBytes: number;
+    /** `kept`: something in it cannot give way, and it keeps what is reserved. */
+    readonly state: 'asked' | 'set' | 'kept';
+    /** Why it is kept; empty otherwise. */
+    readonly why: string;
   };
   /** What its plan set, where it would not have fitted, and why. */
   readonly degraded:
@@ -232,6 +255,11 @@ export interface Daemon {
   submit(request: JobRequest, by?: Submitter): Promise<JobView>;
   /** Of a job that ended already: a `Failure` with the code `job-has-ended`. */
   cancel(id: string): Promise<JobView>;
+  /**
+   * Another limit for a job that runs. More is reserved at once, or refused (`no-room`); less is
+   * reserved once the program keeps to it: the view's `limit` tells.
+   */
+  limit(id: string, bytes: number): Promise<JobView>;
   /** A `Failure` with the code `unknown-job` where there is none. */
   job(id: string): JobView;
   /** What was asked for, as it can be submitted again. */

@@ -30,6 +30,10 @@ const runsLookedAt = 50;
 /** Rows that one answer holds at most, so that no answer fills the memory. */
 const maxRows = 100_000;
 
+/** SQL for the least that an elastic job may start with; NULL for all others, damaged ones among them. */
+const leastBytes = `CASE WHEN details LIKE '%"foundBytes"%' AND instr(details, char(0)) = 0
+  AND json_valid(details) THEN json_extract(details, '$.elastic.foundBytes') END`;
+
 /** What can be asked of the store of jobs. */
 export class JobReader {
   protected readonly sql: Transactions;
@@ -96,7 +100,7 @@ export class JobReader {
       return this.sql
         .all(
           `SELECT sequence, owner, turn, priority, bytes, basis, gpus, deadline_ms, workload_key, alone,
-           estimating FROM job
+           estimating, ${leastBytes} AS least_bytes FROM job
          WHERE state = 'waiting' ORDER BY turn, sequence`,
         )
         .flatMap((row) => ifWhole(() => waitingJob(row, longest.get(row['workload_key']))));

@@ -13,6 +13,7 @@ import {
   type Ending,
   type EstimatedJob,
   type JobEventType,
+  type JobResize,
   type JobStart,
   type NeedEvidence,
   type NewJob,
@@ -96,7 +97,7 @@ export class JobStore extends JobReader {
       if (before.job.state !== 'waiting' || !before.estimating) {
         throw badChange(before.job, 'an estimate');
       }
-      const { need, alone, evidence, deadlineMs, refused } = found;
+      const { need, alone, evidence, deadlineMs, refused, leastBytes } = found;
       const state: JobState = refused === undefined ? 'waiting' : 'refused';
       const reason = refused ?? null;
       const row = this.sql.one(
@@ -113,8 +114,35 @@ export class JobStore extends JobReader {
         JSON.stringify(evidence),
         id,
       );
+      if (leastBytes !== undefined) {
+        this.sql.run(
+          "UPDATE job SET details = json_set(details, '$.elastic.foundBytes', ?) WHERE sequence = ?",
+          leastBytes,
+          id,
+        );
+      }
       const type = refused === undefined ? 'note' : 'ended';
       this.#journal(id, type, { state, reason }, atMs);
+      return this.whole(leastBytes === undefined ? row : this.row(id));
+    });
+  }
+
+  /**
+   * Another reservation of a job that runs. More is written before the program may take it, less after
+   * it keeps to it: after a crash in between, what is written is never too little.
+   */
+  resize(id: string, { bytes, byPerson }: JobResize, atMs: number): StoredJob {
+    return this.sql.change(() => {
+      const { job } = this.whole(this.row(id));
+      if (job.state !== 'running' || job.reservation === null) throw badChange(job, 'a limit');
+      const limit = byPerson ? ", details = json_set(details, '$.limitBytes', ?)" : '';
+      const row = this.sql.one(
+        `UPDATE job SET reservation = ?${limit} WHERE sequence = ? RETURNING *`,
+        JSON.stringify({ ...job.reservation, bytes }),
+        ...(byPerson ? [bytes] : []),
+        id,
+      );
+      this.#journal(id, 'note', { reservedBytes: bytes, before: job.reservation.bytes }, atMs);
       return this.whole(row);
     });
   }

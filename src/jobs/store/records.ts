@@ -25,8 +25,21 @@ export interface JobDetails {
   /** How long its trace was allowed to take. */
   readonly estimateTimeoutSeconds?: number | undefined;
   readonly evidence?: NeedEvidence | undefined;
+  /** Of a job that may start with less than it needs. */
+  readonly elastic?: ElasticDetails | undefined;
+  /** The limit that a person set while it ran: it moves no further by itself. */
+  readonly limitBytes?: number | undefined;
   /** What it runs as; left out, what the daemon itself is. */
   readonly account?: Account | undefined;
+}
+
+export interface ElasticDetails {
+  /** Its step may take so many times as long. */
+  readonly slowdown: number;
+  /** What the person said that it can do with. */
+  readonly leastBytes?: number | undefined;
+  /** With so much it may start: what was said, else what is predicted for that slowdown. */
+  readonly foundBytes?: number | undefined;
 }
 
 /** What the figure of a job's need rests on. */
@@ -70,6 +83,8 @@ export interface NewJob {
 /** What the estimate of a job found. */
 export type EstimatedJob = Pick<NewJob, 'need' | 'alone' | 'deadlineMs' | 'refused'> & {
   readonly evidence: NeedEvidence;
+  /** Of an elastic job: with so much it may start. */
+  readonly leastBytes?: number | undefined;
 };
 
 /** A job with all that is kept of it. */
@@ -113,6 +128,13 @@ export interface JobEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+/** Another reservation of a job that runs. */
+export interface JobResize {
+  readonly bytes: number;
+  /** Whether somebody asked for it; then it stays. */
+  readonly byPerson: boolean;
+}
+
 export interface JobStart {
   readonly reservation: Reservation;
   readonly runId: string;
@@ -143,7 +165,7 @@ export function badChange({ id, state }: Job, wanted: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-change',
-    fact: `Job ${id} is ${state}: it cannot take ${wanted.startsWith('an ') ? wanted : `the state "${wanted}"`}.`,
+    fact: `Job ${id} is ${state}: it cannot take ${/^an? /.test(wanted) ? wanted : `the state "${wanted}"`}.`,
     next: hasEnded(state) ? 'It has ended; submit it again.' : 'Look at it again first.',
   });
 }

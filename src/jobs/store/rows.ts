@@ -2,6 +2,7 @@ import { isText, isTexts } from '../../run/store/run-plan.js';
 import type { Attempt } from '../../run/types.js';
 import { type Basis, bases } from '../basis.js';
 import type { MeasuredRun } from '../corrections.js';
+import { leastBytesOf } from '../elastic.js';
 import { isReason } from '../reasons/is-reason.js';
 import type { JobReason } from '../reasons/types.js';
 import {
@@ -123,6 +124,7 @@ export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
     workloadKey: text(row, 'workload_key'),
     alone: integer(row, 'alone') === 1,
     estimating: row['estimating'] === 1,
+    leastBytes: leastBytesOf(row['least_bytes']),
   };
 }
 

@@ -42,6 +42,7 @@ describe('answerEstimate', () => {
       'peak',
       'interval',
       'breakdown',
+      'spill',
       'notes',
       'savings',
       'gpu',

@@ -5,7 +5,7 @@ import type { QuantizationPreset } from '../../estimate/types.js';
 import { choosePreset } from './choose.js';
 import { presetFacts, weightBytes } from './presets.js';
 
-/** The same file is read by python/tests/sdk/test_presets.py: both must answer alike. */
+/** The same file is read by python/tests/sdk/test_common_rules.py: both must answer alike. */
 interface Rules {
   readonly workingShare: number;
   readonly choices: readonly {

@@ -13,6 +13,8 @@ import {
   partMeaning,
   partVariables,
   settingOptions,
+  spillTitle,
+  times,
 } from '../estimate-words.js';
 import { percentWords } from '../words.js';
 import { html, type Markup, unbroken } from './page-head.js';
@@ -113,6 +115,16 @@ export function savingTable(estimate: Estimate, gpu: EstimateGpu): Markup | unde
       html`<tr><th scope="row">${saving.change}</th><td class="number saves">${unbroken(formatBytes(saving.savesBytes))}</td><td class="number">${unbroken(formatBytes(saving.leastCapacityBytes))}</td><td><code>${settingOptions(saving.settings)}</code></td><td class="basis">${makesItFit(saving, estimate, gpu) && html`<span class="tag">then it fits</span> `}<span class="soft">${saving.basis === 'trace' ? 'traced' : 'by formula'}</span></td></tr>`,
   );
   return html`<section aria-labelledby="savings"><h2 id="savings">Ways to save memory</h2><p class="soft">What each saves of the least capacity, one setting at a time; what two of them save together is another figure.</p>${table(['Change', 'Saves', 'Least capacity', 'Option', 'Basis'], rows)}</section>`;
+}
+
+/** How long a step takes in less memory. */
+export function spillTable({ spill = [] }: Estimate): Markup | undefined {
+  if (spill.length === 0) return undefined;
+  const rows = spill.map(
+    ({ memoryBytes, slowdown: { low, expected, high } }) =>
+      html`<tr><th scope="row">${unbroken(formatBytes(memoryBytes))}</th><td class="number">${times(expected)}</td><td class="number">${times(low)} to ${times(high)}</td></tr>`,
+  );
+  return html`<section aria-labelledby="spill"><h2 id="spill">${spillTitle}</h2><p class="soft">The time of a step as a multiple of its own, where what autograd keeps moves to the host or is computed again.</p>${table(['Memory', 'Times as long', 'Interval'], rows)}</section>`;
 }
 
 function shareOf(bytes: number, whole: number): string {

@@ -20,6 +20,8 @@ import {
   recommendedWords,
   savingsBasis,
   settingOptions,
+  spillPointWords,
+  spillTitle,
   verdictOf,
 } from '../estimate-words.js';
 import { percentWords } from '../words.js';
@@ -76,6 +78,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
     ...recommendedLines(options),
     ...savingLines(estimate, gpu),
+    ...spillLines(estimate),
     ...(notes.length > 0 ? [[]] : []),
   ];
   const drawn = [
@@ -172,6 +175,13 @@ function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
     [span(heads, 'dim')],
     ...savings.map((saving) => savingLine(saving, makesItFit(saving, estimate, gpu))),
   ];
+}
+
+/** How long a step takes in less memory, the most memory first. */
+function spillLines({ spill = [] }: Estimate): Span[][] {
+  if (spill.length === 0) return [];
+  const points = spill.map((point) => [span(`  ${spillPointWords(point)}`)]);
+  return [[], [span(`${spillTitle}:`, 'bold')], ...points];
 }
 
 function savingLine(saving: Saving, thenItFits: boolean): Span[] {

@@ -1,6 +1,6 @@
 import { placeholdersOf } from '../../run/placeholders.js';
 import type { Attempt, RunReport } from '../../run/types.js';
-import { outOfMemoryWords, settingsWords } from '../../run/words.js';
+import { outOfMemoryWords, settingsWords, spillWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { shellWords } from '../../units/words.js';
@@ -121,11 +121,13 @@ export function runSummary(report: RunReport): string | undefined {
   const last = attempts.at(-1);
   const climbed = attempts.flatMap(({ rungs }) => rungs).length;
   const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
-  if (last === undefined || (climbed === 0 && ranOut === 0)) return undefined;
+  if (last === undefined) return undefined;
+  const spill = last.spill === undefined ? '' : ` ${spillWords(last.spill)}`;
+  if (climbed === 0 && ranOut === 0) return spill === '' ? undefined : `${outcome}.${spill}`;
   const how = `${outcome} after ${count(attempts.length, 'attempt')}`;
   const times = ranOut === 0 ? 'recovered within the program' : `out of memory ${ranOut} x`;
   const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
   const reached = reachedWords(last.progress);
   const steps = reached === undefined ? '' : ` Last report (measured): ${reached}.`;
-  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${steps}${why}`;
+  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${spill}${steps}${why}`;
 }

@@ -1,3 +1,4 @@
+import { decideSpill } from '../../estimate/spill-decision.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
@@ -12,6 +13,7 @@ import {
   type ToSdk,
 } from './messages.js';
 import { Party, type Peer } from './party.js';
+import { Spilling } from './spilling.js';
 
 /** A rank asks about the round it is in; decisions of older ones are forgotten. */
 const keptDecisions = 16;
@@ -35,10 +37,16 @@ export class Coordinator {
   #measured: readonly MeasuredSize[] = [];
   /** Also of processes that have left. */
   readonly #buffers = new Map<Peer, BufferFigures>();
+  readonly #spilling: Spilling;
 
-  constructor(clock: Clock, events: GroupEvents) {
+  constructor(
+    clock: Clock,
+    events: GroupEvents,
+    spilling = new Spilling(undefined, () => undefined),
+  ) {
     this.#clock = clock;
     this.#events = events;
+    this.#spilling = spilling;
   }
 
   /** The most that any of its processes held. */
@@ -81,6 +89,7 @@ export class Coordinator {
   take(peer: Peer, message: FromSdk): void {
     if (message.type === 'hello') {
       this.#join(peer, message);
+      this.#spilling.join(peer, message);
       return;
     }
     const party = this.#parties.get(peer);
@@ -130,6 +139,21 @@ export class Coordinator {
       case 'climbed':
         this.#events.onRung(message.rung, message.why, message.secondsAgo);
         break;
+      case 'spill':
+        this.#spilling.figuresOf(peer, message);
+        break;
+      case 'blocks': {
+        const { id, measured } = message;
+        const stated = isKnown(message.limitBytes) ? message.limitBytes : undefined;
+        const own = this.#spilling.limitBytes;
+        const limitBytes = isKnown(own) ? own : stated;
+        if (limitBytes === undefined) break;
+        peer.send({ type: 'spill-plan', id, ...decideSpill(measured, limitBytes) });
+        break;
+      }
+      case 'limit-set':
+        this.#spilling.limitSet(peer, message);
+        break;
       case 'bye':
         this.leave(peer);
         break;
@@ -141,6 +165,7 @@ export class Coordinator {
     if (party === undefined) return;
     this.#parties.delete(peer);
     party.leave(peer);
+    this.#spilling.leave(peer);
     if (isKnown(party.peakBytes)) {
       this.#pastPeakBytes = Math.max(this.#pastPeakBytes, party.peakBytes);
     }

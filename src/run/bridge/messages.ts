@@ -1,7 +1,8 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { MeasuredStep, SpillPlan } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
-import type { AttemptBuffers, ClimbedRung, MeasuredSize } from '../types.js';
+import type { AttemptBuffers, AttemptSpill, ClimbedRung, MeasuredSize } from '../types.js';
 
 export interface Hello {
   readonly type: 'hello';
@@ -16,6 +17,8 @@ export interface Hello {
   readonly peakBytes: Known<number>;
   /** What it did so far, under any supervisor: one that comes late goes on from there. */
   readonly works: readonly WorkState[];
+  /** Whether its memory can give way: now, or when it is started again with spilling. */
+  readonly spill: boolean;
 }
 
 /**
@@ -114,6 +117,32 @@ export interface SavedMessage {
   readonly steps: number;
 }
 
+/** What gave way so far, since the process started. */
+export interface SpillMessage extends Omit<AttemptSpill, 'aside'> {
+  readonly type: 'spill';
+  /** Whether it spills or recomputes at the moment. */
+  readonly active: boolean;
+  /** Why it leaves this program alone, in one line. */
+  readonly aside: string | null;
+}
+
+/** The first measured step: the program asks how it shall stay in its limit. */
+export interface BlocksMessage {
+  readonly type: 'blocks';
+  readonly id: string | number;
+  readonly limitBytes: Known<number>;
+  readonly measured: MeasuredStep;
+}
+
+/** The limit that a process keeps from now on. It is above the one that was asked where that cannot hold. */
+export interface LimitSetMessage {
+  readonly type: 'limit-set';
+  readonly bytes: number;
+  readonly allocatedBytes: Known<number>;
+  /** The number of the `limit` that it answers; undefined where it does not tell. */
+  readonly order: number | undefined;
+}
+
 export interface BarrierMessage {
   readonly type: 'barrier';
   readonly round: number;
@@ -140,6 +169,9 @@ export type FromSdk =
   | SavedMessage
   | BarrierMessage
   | ClimbedMessage
+  | SpillMessage
+  | BlocksMessage
+  | LimitSetMessage
   | { readonly type: 'bye' };
 
 export type ToSdk =
@@ -158,6 +190,9 @@ export type ToSdk =
       readonly microbatch: number;
       readonly why: string;
     }
+  | ({ readonly type: 'spill-plan'; readonly id: string | number } & SpillPlan)
+  /** From now on it may have so much, counted as PLIMSOLL_MEMORY_BYTES is. */
+  | { readonly type: 'limit'; readonly bytes: number; readonly order: number }
   | {
       readonly type: 'verdict';
       readonly round: number;

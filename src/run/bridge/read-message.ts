@@ -1,4 +1,5 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
+import type { MeasuredStep, SpillBlock } from '../../estimate/spill-decision.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
@@ -8,6 +9,7 @@ import {
   type ForecastMessage,
   type FromSdk,
   type LoopMessage,
+  type SpillMessage,
   type WorkState,
 } from './messages.js';
 
@@ -23,6 +25,10 @@ const maxSizes = 16;
 const longestName = 128;
 /** Paths and messages; the longest real ones are below this. */
 const longestText = 4096;
+/** Deeper than any model that is trained; the rule tries each number of them. */
+const maxBlocks = 2048;
+/** One line for people. */
+const longestLine = 300;
 
 /** What a document says, or undefined where it says nothing that we know. */
 export function readMessage(document: unknown): FromSdk | undefined {
@@ -43,6 +49,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
         device: text('device'),
         peakBytes: bytes('peakBytes'),
         works: (list('works') ?? []).slice(0, maxWorks).flatMap(readWork),
+        spill: get('spill') === true,
       };
     }
     case 'figures': {
@@ -107,15 +114,92 @@ export function readMessage(document: unknown): FromSdk | undefined {
     case 'climbed': {
       const rung = rungNames.find((name) => name === get('rung'));
       if (rung === undefined) return undefined;
-      const ago = get('secondsAgo');
-      const secondsAgo = typeof ago === 'number' && ago >= 0 && Number.isFinite(ago) ? ago : 0;
+      const secondsAgo = read.seconds('secondsAgo') ?? 0;
       return { type: 'climbed', rung, why: text('why'), secondsAgo };
+    }
+    case 'spill':
+      return readSpill(read);
+    case 'blocks': {
+      const id = get('id');
+      const isId = typeof id === 'number' || typeof id === 'string';
+      const measured = readMeasuredStep(read);
+      if (!isId || measured === undefined) return undefined;
+      return { type: 'blocks', id, limitBytes: bytes('limitBytes'), measured };
+    }
+    case 'limit-set': {
+      const limitBytes = count('bytes');
+      if (limitBytes === undefined) return undefined;
+      const [allocatedBytes, order] = [bytes('allocatedBytes'), count('order')];
+      return { type: 'limit-set', bytes: limitBytes, allocatedBytes, order };
     }
     case 'bye':
       return { type: 'bye' };
     default:
       return undefined;
   }
+}
+
+/** Undefined where a figure is missing: half of them would say something else. */
+function readSpill({ get, count, seconds, wordOrNull }: Reader): SpillMessage | undefined {
+  const [bytesOut, bytesBack] = [count('bytesOut'), count('bytesBack')];
+  const [recomputedSeconds, stallSeconds] = [seconds('recomputedSeconds'), seconds('stallSeconds')];
+  const bytesKnown = bytesOut !== undefined && bytesBack !== undefined;
+  if (!bytesKnown || recomputedSeconds === undefined || stallSeconds === undefined) {
+    return undefined;
+  }
+  const figures = { bytesOut, bytesBack, recomputedSeconds, stallSeconds };
+  const aside = wordOrNull('aside', longestLine);
+  return { type: 'spill', ...figures, active: get('active') === true, aside };
+}
+
+/** All of its figures, or none: a step with a hole in it would be planned too small. */
+function readMeasuredStep({ count, seconds, list }: Reader): MeasuredStep | undefined {
+  const blocks = list('blocks');
+  const read = blocks?.slice(0, maxBlocks).flatMap(readBlock);
+  if (blocks === undefined || read?.length !== blocks.length) return undefined;
+  const counts = stepCounts.map((name) => count(name));
+  const [otherBytes, fixedBytes, optimizerBytes, temporaryBytes, lossBytes, hostBytes] = counts;
+  // Rates and times are numbers of the same kind: none below 0, none without end.
+  const numbers = stepNumbers.map((name) => seconds(name));
+  const [outBytesPerSecond = 0, backBytesPerSecond = 0, stepSeconds = 0] = numbers;
+  const isMissing =
+    otherBytes === undefined ||
+    fixedBytes === undefined ||
+    optimizerBytes === undefined ||
+    temporaryBytes === undefined ||
+    lossBytes === undefined ||
+    hostBytes === undefined;
+  if (isMissing || !numbers.every((number) => number !== undefined && number > 0)) return undefined;
+  return {
+    blocks: read,
+    otherBytes,
+    fixedBytes,
+    optimizerBytes,
+    temporaryBytes,
+    lossBytes,
+    hostBytes,
+    outBytesPerSecond,
+    backBytesPerSecond,
+    stepSeconds,
+  };
+}
+
+const stepCounts = [
+  'otherBytes',
+  'fixedBytes',
+  'optimizerBytes',
+  'temporaryBytes',
+  'lossBytes',
+  'hostBytes',
+] as const;
+const stepNumbers = ['outBytesPerSecond', 'backBytesPerSecond', 'stepSeconds'] as const;
+
+function readBlock(document: unknown): readonly SpillBlock[] {
+  const block = readerOf(document);
+  const [name, size] = [block?.wordOrNull('name', longestText) ?? null, block?.count('bytes')];
+  const seconds = block?.seconds('seconds');
+  if (name === null || size === undefined || seconds === undefined) return [];
+  return [{ name, bytes: size, seconds }];
 }
 
 /** What every step tells. */
@@ -223,6 +307,10 @@ function readerOf(document: unknown) {
     count,
     wordOrNull,
     bytes: (name: string): Known<number> => count(name) ?? 'unknown',
+    seconds: (name: string): number | undefined => {
+      const value = get(name);
+      return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : undefined;
+    },
     text: (name: string): string => wordOrNull(name) ?? 'unknown',
     who: (): string => wordOrNull('who', longestName) ?? '',
     list: (name: string): readonly unknown[] | undefined => {

@@ -97,6 +97,7 @@ function input(batch = 32, earlier: readonly Attempt[] = []): RecoveryInput {
     declared: new Set(['batch_size', 'accumulation']),
     batch: 32,
     savedProgress: false,
+    canSpill: false,
   };
 }
 

@@ -30,6 +30,8 @@ export interface RecoveryInput {
   readonly batch: Known<number>;
   /** Whether the program saved its state since it started. */
   readonly savedProgress: boolean;
+  /** Whether its memory can give way, by what the SDK in it says, and may. */
+  readonly canSpill: boolean;
 }
 
 export interface NextAttempt {
@@ -45,6 +47,7 @@ type Step = (input: RecoveryInput) => Omit<NextAttempt, 'rung'> | undefined;
 
 /** In the order in which they are tried; each answers whether it can be climbed from here. */
 const steps: readonly (readonly [Rung, Step])[] = [
+  ['spill', stepSpill],
   ['smaller-microbatch', stepSmaller],
   ['checkpointing', stepCheckpointing],
   ['lower-precision', stepPrecision],
@@ -75,6 +78,25 @@ function withSegments(input: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
   return {
     why: `${next.why} Enough was free in unused pieces, so PyTorch gets expandable segments.`,
     settings: { ...settings, expandable_segments: true },
+  };
+}
+
+/** As often as more room is kept free: a request that fails with all of it free is too large. */
+const maxSpills = 2;
+
+/** The same program with the same batch; what autograd keeps waits on the host, or is computed again. */
+function stepSpill({ settings, outOfMemory, earlier, canSpill }: RecoveryInput) {
+  const asked = isKnown(outOfMemory.askedBytes) ? outOfMemory.askedBytes : 0;
+  const before = settings.spill_headroom_bytes;
+  const spilled = earlier.filter((one) => one.rungs.some(({ rung }) => rung === 'spill'));
+  if (!canSpill || spilled.length >= maxSpills) return undefined;
+  // The second time only where the request was larger than what was kept free for it.
+  if (before !== undefined && asked <= before) return undefined;
+  const room =
+    asked > 0 ? `, with ${formatBytes(asked)} kept free for the request that failed` : '';
+  return {
+    why: `Its memory can give way: it is started again with spilling${room}. The batch stays as it is.`,
+    settings: { ...settings, spill_headroom_bytes: asked },
   };
 }
 
@@ -170,6 +192,7 @@ function comparable({ earlier, settings }: RecoveryInput): readonly Observation[
   return earlier.flatMap((attempt) => {
     const { batch_size: batch, checkpointing, precision, offload, device } = attempt.settings;
     const alike =
+      attempt.settings.spill_headroom_bytes === settings.spill_headroom_bytes &&
       checkpointing === settings.checkpointing &&
       precision === settings.precision &&
       offload === settings.offload &&

@@ -34,6 +34,7 @@ const input: RecoveryInput = {
   declared: new Set<Placeholder>(placeholders),
   batch: 32,
   savedProgress: false,
+  canSpill: false,
 };
 
 function attempt(batch: number, peakBytes: number, failed: boolean): Attempt {
@@ -53,6 +54,48 @@ function attempt(batch: number, peakBytes: number, failed: boolean): Attempt {
     limit: { bytes: 'none', by: 'none', why: '' },
   };
 }
+
+describe('the rung spill', () => {
+  const asking = (askedBytes: number) => ({ ...outOfMemory, askedBytes });
+  const tried = (askedBytes: number): RecoveryInput => {
+    const first = { ...input, canSpill: true, outOfMemory: asking(GiB) };
+    const next = climb(first);
+    const failed = {
+      ...attempt(32, GiB, true),
+      rungs: [{ rung: 'spill', why: '', atSeconds: 1 } as const],
+    };
+    return {
+      ...first,
+      outOfMemory: asking(askedBytes),
+      settings: next?.settings ?? settings,
+      earlier: [failed],
+    };
+  };
+
+  it('comes before the batch is touched, with room for the request that failed', () => {
+    const next = climb({ ...input, canSpill: true, outOfMemory: asking(GiB) });
+    expect(next).toMatchObject({ rung: 'spill', settings: { batch_size: 32, accumulation: 1 } });
+    expect(next?.settings.spill_headroom_bytes).toBe(GiB);
+    expect(next?.why).toContain('with 1.0 GiB kept free');
+    expect(climb({ ...input, outOfMemory: asking(GiB) })?.rung).toBe('smaller-microbatch');
+    expect(climb({ ...input, canSpill: true })?.settings.spill_headroom_bytes).toBe(0);
+  });
+
+  it('is climbed once more for a larger request, and then left for the next', () => {
+    expect(climb(tried(GiB))?.rung).toBe('smaller-microbatch');
+    const again = climb(tried(2 * GiB));
+    expect(again).toMatchObject({ rung: 'spill', settings: { spill_headroom_bytes: 2 * GiB } });
+    const { earlier } = tried(GiB);
+    const third = { ...tried(3 * GiB), earlier: [...earlier, ...earlier] };
+    expect(climb(third)?.rung).toBe('smaller-microbatch');
+  });
+
+  it('serves a plain loop, which can be told nothing else', () => {
+    const plain = { ...input, declared: new Set<Placeholder>(), batch: 'unknown' as const };
+    expect(climb(plain)).toBeUndefined();
+    expect(climb({ ...plain, canSpill: true })?.rung).toBe('spill');
+  });
+});
 
 describe('fitMemory', () => {
   it('finds base and slope again, whatever they are', () => {

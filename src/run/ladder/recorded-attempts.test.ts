@@ -71,6 +71,7 @@ it('comes to the largest batch that fits, by what each recorded attempt tells', 
       declared: new Set(['batch_size', 'accumulation']),
       batch: 48,
       savedProgress: false,
+      canSpill: false,
     });
     earlier.push({
       number: earlier.length + 1,

@@ -10,7 +10,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { findCgroup } from '../../device/host/cgroup-memory.js';
 import { readKernelFile, readKernelNumber } from '../../device/kernel-files.js';
-import type { Known } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
 
 /** The names under which the two versions keep the same things. */
 const names = {
@@ -95,6 +95,24 @@ function setLimit(version: 1 | 2, folder: string, limitBytes: number): string | 
     // Kernels without accounting of swap have no such file.
   }
   return undefined;
+}
+
+/** Moves the limit of a cgroup that has processes; answers why it could not. */
+export function moveCgroupLimit(cgroup: LimitCgroup, limitBytes: number): string | undefined {
+  const { version, folder } = cgroup;
+  const before = limitOf(cgroup);
+  const isHigher = !isKnown(before) || limitBytes > before;
+  // Version 1 refuses a limit above that of memory and swap together.
+  if (version === 1 && isHigher) raiseWithSwap(folder, limitBytes);
+  return setLimit(version, folder, limitBytes);
+}
+
+function raiseWithSwap(folder: string, limitBytes: number): void {
+  try {
+    writeFileSync(join(folder, names[1].withSwap), String(limitBytes));
+  } catch {
+    // Kernels without accounting of swap have no such file.
+  }
 }
 
 /** What the kernel counted in a cgroup. */

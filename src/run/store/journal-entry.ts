@@ -1,5 +1,6 @@
 import { checkSchema, parseObject } from '../../files/own-file.js';
 import type { Known } from '../../units/known.js';
+import type { LimitAnswer } from '../bridge/spilling.js';
 import type { NextAttempt } from '../ladder/climb.js';
 import type { LimitCgroup } from '../limit/cgroup.js';
 import {
@@ -25,10 +26,18 @@ export interface StartedEntry {
   readonly killsBefore: Known<number>;
 }
 
+/** Another limit was asked for while an attempt went on; `bytes` is the one that is in force since. */
+export interface LimitedEntry extends LimitAnswer {
+  readonly type: 'limited';
+  readonly at: string;
+  readonly number: number;
+}
+
 /** What happens to a run, in the order in which it did. A line is there when it has happened. */
 export type JournalEntry =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
+  | LimitedEntry
   | { readonly type: 'stopped'; readonly at: string; readonly signal: string }
   | { readonly type: 'attached'; readonly at: string; readonly pid: number }
   | { readonly type: 'ended'; readonly attempt: Attempt; readonly next: NextAttempt | null }
@@ -74,6 +83,13 @@ function isEntry(entry: Document): entry is Document & JournalEntry {
       );
     case 'climbed':
       return isNumber(entry['number']) && isObject(entry['rung']);
+    case 'limited':
+      return (
+        isNumber(entry['number']) &&
+        isNumber(entry['order']) &&
+        (isNumber(entry['bytes']) || entry['bytes'] === 'none') &&
+        isText(entry['why'])
+      );
     case 'stopped':
       return isText(entry['signal']);
     case 'attached':

@@ -4,7 +4,7 @@ import type { EnvironmentChange } from '../../plan/environment/job-environment.j
 import { MiB } from '../../units/bytes.js';
 import type { AdaptedConfig } from '../adapt/adapted-config.js';
 import type { LogLimit } from '../log/log-limit.js';
-import type { Account, RunSettings } from '../types.js';
+import type { Account, RunSettings, SpillMode } from '../types.js';
 
 /** What a run was asked to be; it does not change. */
 export interface RunPlan {
@@ -19,6 +19,8 @@ export interface RunPlan {
   readonly memoryBytes: number | null;
   /** What of that the CUDA context takes on its GPU; left out, `memoryBytes` is the allocator's. */
   readonly contextBytes?: number | undefined;
+  /** Left out in what was kept before memory could give way: `auto`. */
+  readonly spill?: SpillMode | undefined;
   readonly maxAttempts: number;
   /** Whether the device was named, so that the program shall see no other. */
   readonly pinnedDevice: boolean;

@@ -8,6 +8,7 @@ export type Permission = 'read' | 'work';
 /** What is asked of one job. */
 export type JobAction =
   | 'cancel it'
+  | 'change its limit'
   | 'read its log'
   | 'read its request'
   | 'read its report'

@@ -68,6 +68,13 @@ describe('a user', () => {
     expect(await errorOf(ada.get('/jobs/1/snapshots/x'))).toBe('400 bad-option');
     expect((await ada.get('/jobs/1/request')).status).toBe(200);
     expect(await errorOf(bob.cancel('1'))).toBe('403 not-your-job');
+    const limit = { memoryBytes: 1024 };
+    expect(await errorOf(bob.post('/jobs/1/limit', limit))).toBe('403 not-your-job');
+    expect(await errorOf(ada.post('/jobs/1/limit', { memoryBytes: 0 }))).toMatch(/^400 /);
+    expect(server.daemon.job('1').limit).toBeNull();
+    expect(await who(ada.post('/jobs/1/limit', limit))).toMatchObject({
+      limit: { askedBytes: 1024 },
+    });
     expect(server.daemon.job('1').state).toBe('waiting');
     expect((await bob.get('/jobs/1')).status).toBe(200);
     expect((await ada.get('/jobs/1/log')).status).toBe(200);

@@ -52,6 +52,8 @@ const byCode: Readonly<Record<string, ErrorStatus>> = {
   'wrong-method': 405,
   'slow-request': 408,
   'job-has-ended': 409,
+  'job-not-running': 409,
+  'no-room': 409,
   'bad-change': 409,
   'body-too-large': 413,
   'address-too-long': 414,

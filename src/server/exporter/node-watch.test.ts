@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { metricsOn } from '../../../test/deploy/metric-names.js';
+import { metricsOn } from '../../../test/deploy/deploy-files.js';
 import { eventually } from '../../../test/support/made-once.js';
 import { root } from '../../../test/support/project-files.js';
 import type { Discovery } from '../../device/discover.js';

@@ -43,6 +43,8 @@ export const jobExample: JobView = {
   cwd: '/srv/training',
   usedBytes: 5 * gib,
   currentAttempt: null,
+  elastic: null,
+  limit: null,
   environmentChanges: [
     {
       name: 'CUDA_LAUNCH_BLOCKING',

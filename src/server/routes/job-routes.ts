@@ -6,6 +6,7 @@ import { asSeenBy, requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import {
   jobHistorySchema,
+  jobLimitSchema,
   jobListSchema,
   jobRequestSchema,
   jobSchema,
@@ -168,6 +169,26 @@ export function jobOperations(
       async handle({ params: { id } }, { who }) {
         requireOwn(who.identity, daemon.job(id), 'cancel it');
         return jsonAnswer(await daemon.cancel(id));
+      },
+    }),
+    operation({
+      method: 'post',
+      path: '/jobs/{id}/limit',
+      id: 'limitJob',
+      tag,
+      summary: 'Move the limit of a job that runs',
+      needs: 'work',
+      audit: 'limit',
+      description:
+        'More is reserved at once, or refused with 409. Less is reserved once the program keeps to it: "limit" in the job tells.',
+      params: jobIdParams,
+      query: nothing,
+      body: { schema: jobLimitSchema, example: { memoryBytes: 21_474_836_480 } },
+      answers: { 200: jsonContent(jobSchema, 'The job.', jobExample) },
+      errors: [404, 409, 422, 507],
+      async handle({ params: { id }, body }, { who }) {
+        requireOwn(who.identity, daemon.job(id), 'change its limit');
+        return jsonAnswer(await daemon.limit(id, body.memoryBytes));
       },
     }),
     operation({

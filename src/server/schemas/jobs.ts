@@ -213,6 +213,19 @@ export const jobRequestSchema = z
       description:
         'How long the trace of a Python program may take that states no memory (120); 0 leaves it out.',
     }),
+    elastic: z
+      .strictObject({
+        slowdown: z.number().min(1).max(1000).optional().openapi({
+          description: 'Its step may take so many times as long; 1.5 where it is left out.',
+        }),
+        leastBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+          description: 'What it can do with; left out, by the prediction of its estimate.',
+        }),
+      })
+      .optional()
+      .openapi({
+        description: 'It may start with less than it needs, and its limit may move while it runs.',
+      }),
     submission: z.string().min(1).max(200).optional().openapi({
       description: 'Sent again with the same word, it answers the job that is there.',
     }),
@@ -276,6 +289,19 @@ const attempt = z
     }),
     snapshot: z.object({ file: z.string(), findings: z.array(z.string()) }).nullable(),
     progress: progressSchema,
+    spill: z
+      .object({
+        bytesOut: bytes,
+        bytesBack: bytes,
+        recomputedSeconds: z.number(),
+        stallSeconds: z.number(),
+        aside: z.string().optional(),
+      })
+      .optional()
+      .openapi({
+        description:
+          'What moved to the host and back, and was computed again, to stay in the limit.',
+      }),
     buffers: z
       .object({
         items: z.number(),
@@ -364,12 +390,38 @@ export const jobSchema = z
       })
       .nullable()
       .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
+    elastic: z
+      .object({
+        slowdown: z.number(),
+        leastBytes: bytes.optional(),
+        foundBytes: bytes.optional().openapi({
+          description: 'With so much it may start; absent where nothing is predicted.',
+        }),
+      })
+      .nullable(),
+    limit: z
+      .object({
+        askedBytes: bytes,
+        state: z.enum(['asked', 'set', 'kept']),
+        why: z.string(),
+      })
+      .nullable()
+      .openapi({ description: 'The limit that it was asked to keep since it runs.' }),
     environmentChanges: z.array(environmentChange).openapi({
       description: 'Variables that submit or serve changed for this job.',
     }),
     log: z.object({ bytes }),
   })
   .openapi('Job');
+
+/** The body of `POST /jobs/:id/limit`. */
+export const jobLimitSchema = z
+  .strictObject({
+    memoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).openapi({
+      description: 'What it may take of each of its devices, the CUDA context included.',
+    }),
+  })
+  .openapi('JobLimit');
 
 export const countsSchema = z.object({
   waiting: z.int(),

@@ -137,6 +137,15 @@ export const estimateSchema = z
     peak,
     interval: z.object({ lowBytes: z.int(), highBytes: z.int(), confidence: z.number() }),
     breakdown: z.array(z.looseObject({ part: z.string(), bytes: z.int() })),
+    spill: z
+      .array(
+        z.object({
+          memoryBytes: z.int(),
+          slowdown: z.object({ low: z.number(), expected: z.number(), high: z.number() }),
+        }),
+      )
+      .optional()
+      .openapi({ description: 'How long a step takes in less memory, as a multiple.' }),
     gpu: z
       .object({
         name: z.string(),

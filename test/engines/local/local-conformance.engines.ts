@@ -1,5 +1,5 @@
 import { engineConformance } from '../../../src/engine/conformance.suite.js';
-import { takingMemory } from '../taking-memory.js';
+import { takingMemory } from '../processes.js';
 import { serveLocal } from './local-server.js';
 
 engineConformance('local', async () => {

@@ -1,15 +1,21 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { expositionText, madeNode, nodeName } from '../../../src/fleet/made-fleet-for-tests.js';
 import { isAtRisk } from '../../../src/fleet/risk-order.js';
 import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/types.js';
+import { deployFolder, deployText } from '../../deploy/deploy-files.js';
 import { root } from '../../support/project-files.js';
-import { type ScrapeTarget, startPrometheus, type TestPrometheus } from './prometheus-server.js';
+import {
+  prometheusPackages,
+  type ScrapeTarget,
+  startPrometheus,
+  type TestPrometheus,
+} from './prometheus-server.js';
 
 const program = join(root, 'bin/plimsoll.js');
 const replayed = 997;
@@ -238,4 +244,28 @@ describe('a fleet of 1,000 nodes behind a real Prometheus', () => {
       )
       .toEqual([lost.name]);
   });
+});
+
+const fine = { status: 0, stderr: '' };
+
+function promtool(...words: readonly string[]): object {
+  const program = join(prometheusPackages(), 'usr/bin/promtool');
+  const { status, stderr } = spawnSync(program, words, { encoding: 'utf8' });
+  return { status, stderr };
+}
+
+it.each(['alerts', 'exporter-alerts'])('promtool finds no fault with %s, and they fire', (name) => {
+  expect(promtool('check', 'rules', join(deployFolder, `${name}.yml`))).toEqual(fine);
+  expect(promtool('test', 'rules', join(deployFolder, `${name}.test.yml`))).toEqual(fine);
+});
+
+it('promtool finds no fault with the configuration', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'plimsoll-alerts-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  // It wants to see the token, which is only there where the server runs.
+  writeFileSync(join(folder, 'token'), 'x');
+  copyFileSync(join(deployFolder, 'alerts.yml'), join(folder, 'alerts.yml'));
+  const config = deployText('prometheus.yml').replace('/run/secrets/plimsoll_token', 'token');
+  writeFileSync(join(folder, 'prometheus.yml'), config);
+  expect(promtool('check', 'config', join(folder, 'prometheus.yml'))).toEqual(fine);
 });

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { debianPackages } from '../debian-packages.js';
-import { freePorts } from '../free-ports.js';
+import { debianPackages, freePorts } from '../processes.js';
 
 /** One that Prometheus scrapes. */
 export interface ScrapeTarget {

@@ -1,10 +1,13 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   chownSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -12,8 +15,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { rayHttp } from '../../../src/engine/ray/http.js';
 import { readNodes } from '../../../src/engine/ray/nodes.js';
-import { freePorts } from '../free-ports.js';
+import { root } from '../../support/project-files.js';
 import {
+  freePorts,
   killAll,
   killUntilNone,
   processesOf,
@@ -21,8 +25,6 @@ import {
   seenProcesses,
   withChildren,
 } from '../processes.js';
-import { commonWords, patientSettings, type TestNode } from './ray-nodes.js';
-import { type RayPython, rayPython } from './ray-packages.js';
 
 /** A real Ray on this machine, on loopback alone. */
 export interface RayTestCluster {
@@ -245,3 +247,127 @@ async function isAlive(
   }
   throw new Error('Ray never listed the node');
 }
+
+const rayVersion = '2.60.0';
+
+/**
+ * Ray in a virtual environment of the project's build: nothing is installed elsewhere. Answers its
+ * folder; an error where it cannot be had.
+ */
+function rayPackages(): string {
+  const folder = join(root, 'build/engines', `ray-train-${rayVersion}`);
+  const stamp = join(folder, 'complete');
+  if (existsSync(stamp)) return folder;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(root, 'build/engines'), { recursive: true });
+  const patient = ['--retries', '10', '--timeout', '120'];
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...patient];
+  try {
+    execFileSync('python3', ['-m', 'venv', folder], { stdio: ['ignore', 'pipe', 'pipe'] });
+    execFileSync(join(folder, 'bin/python'), [...pip, `ray[default,train]==${rayVersion}`], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`Ray ${rayVersion} cannot be had (python3 -m venv, pip install): ${why}`, {
+      cause: error,
+    });
+  }
+  writeFileSync(`${stamp}.tmp`, '');
+  renameSync(`${stamp}.tmp`, stamp);
+  return folder;
+}
+
+/** Python with Ray. */
+export interface RayPython {
+  readonly program: string;
+  /** What it finds Ray by; empty where it does so by itself. */
+  readonly path: string;
+}
+
+function rayPython(): RayPython {
+  return { program: join(rayPackages(), 'bin/python'), path: '' };
+}
+
+/**
+ * The same for another account; undefined where it can run none. The Python of the virtual environment
+ * may lie in the home of this account: then the system's own is taken, where it can read the packages.
+ */
+export function rayPythonOf(account: number): RayPython | undefined {
+  const own = rayPython();
+  const library = join(rayPackages(), 'lib');
+  const path = join(library, readdirSync(library)[0] ?? '', 'site-packages');
+  return [own, { program: '/usr/bin/python3', path }].find(({ program, path: given }) => {
+    const env = { ...process.env, PYTHONPATH: given, HOME: '/nowhere' };
+    const as = { uid: account, gid: account, cwd: '/', env };
+    return spawnSync(program, ['-c', 'import ray'], as).status === 0;
+  });
+}
+
+/** One node of the cluster, with GPUs that only Ray believes in. */
+export interface TestNode {
+  readonly name: string;
+  readonly ip: string;
+  /** Of `ray start`. */
+  readonly words: readonly string[];
+}
+
+/** Two kinds of GPU, told by a resource and by a label; the first is the head. */
+export const threeNodes: readonly TestNode[] = [
+  {
+    name: 'n1',
+    ip: '127.0.0.11',
+    words: ['--num-gpus=2', '--resources={"accelerator_type:A100-80G": 1}'],
+  },
+  {
+    name: 'n2',
+    ip: '127.0.0.12',
+    words: ['--num-gpus=2', '--resources={"accelerator_type:A100-80G": 1, "away": 9}'],
+  },
+  {
+    name: 'n3',
+    ip: '127.0.0.13',
+    words: ['--num-gpus=1', '--resources={"away": 9}', '--labels=ray.io/accelerator-type=H200'],
+  },
+];
+
+/** A head alone, beside the others. */
+export const oneNode: TestNode = {
+  name: 'n4',
+  ip: '127.0.0.14',
+  words: ['--num-gpus=2', '--resources={"accelerator_type:A100-80G": 1}'],
+};
+
+const mebibyte = 1024 * 1024;
+/** As little as Ray takes: it holds the results of tasks, and there are none. */
+const objectStoreBytes = 80 * mebibyte;
+/** Of the host, as far as Ray counts it. */
+const memoryBytes = 8192 * mebibyte;
+
+/** What all nodes are started with. */
+function commonWords({ name, ip, words }: TestNode): readonly string[] {
+  return [
+    ...words,
+    `--node-name=${name}`,
+    `--node-ip-address=${ip}`,
+    '--num-cpus=32',
+    `--memory=${memoryBytes}`,
+    `--object-store-memory=${objectStoreBytes}`,
+    '--include-log-monitor=false',
+    '--disable-usage-stats',
+  ];
+}
+
+/** Two cores start some twenty processes: none of them is given up, and what is not needed is off. */
+const patientSettings: Readonly<Record<string, string>> = {
+  RAY_raylet_start_wait_time_s: '600',
+  RAY_DASHBOARD_STARTUP_TIMEOUT_S: '600',
+  RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT: '600',
+  RAY_agent_register_timeout_ms: '600000',
+  RAY_worker_register_timeout_seconds: '600',
+  RAY_JOB_START_TIMEOUT_SECONDS: '3600',
+  RAY_USAGE_STATS_ENABLED: '0',
+  RAY_enable_metrics_collection: '0',
+  RAY_enable_worker_prestart: '0',
+  RAY_prestart_worker_first_driver: '0',
+};

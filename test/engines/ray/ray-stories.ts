@@ -4,8 +4,8 @@ import { expect, it } from 'vitest';
 import type { ClusterEngine } from '../../../src/engine/cluster.js';
 import { GiB, MiB } from '../../../src/units/bytes.js';
 import type { EngineCommands } from '../engine-commands.js';
-import { seenProcesses } from '../processes.js';
-import { takingMemory } from '../taking-memory.js';
+import { anyMoment, KillNotes, killCount } from '../engine-commands.js';
+import { seenProcesses, takingMemory } from '../processes.js';
 import type { RayTestCluster } from './ray-cluster.js';
 
 /** A cluster, and a person who uses it. */
@@ -15,7 +15,7 @@ export interface RayUnderTest {
   readonly engine: ClusterEngine;
 }
 
-export const onHost = ['--memory=64MiB', '--gpus=0'];
+const onHost = ['--memory=64MiB', '--gpus=0'];
 
 /** What people do with a cluster of Ray, and what happens to them. */
 export function rayStories(under: () => RayUnderTest): void {
@@ -110,5 +110,56 @@ export function rayStories(under: () => RayUnderTest): void {
     const [ended] = await ray.untilEnded(id);
     expect(ended).toMatchObject({ state: 'succeeded', nodes: 'n3', attempts: [{ exitCode: 0 }] });
     expect(readFileSync(notes, 'utf8')).toBe('n3\nn3\n');
+  });
+}
+
+/** SIGKILL at random moments to everything that has a part in a job. */
+export function rayKills(under: () => RayUnderTest): void {
+  it('loses and doubles no job while processes and nodes are killed', async () => {
+    const { cluster, ray } = under();
+    const notes = new KillNotes(cluster.folder);
+    const names = new Map<string, string>();
+    const submitted = async (name: string, ...words: readonly string[]) => {
+      // Until Ray answers again; what it did not confirm may run or not.
+      for (let attempt = 0; ; attempt++) {
+        const own = `${name}-${attempt}`;
+        const asked = [...onHost, ...words, '--', ...notes.command(own)];
+        const answer = await ray.run('submit', '--json', ...asked);
+        if (answer.code !== 0) process.stdout.write(`not taken: ${answer.stderr}`);
+        if (answer.code !== 0) continue;
+        const { id } = JSON.parse(answer.stdout);
+        names.set(own, id);
+        return { id: String(id), name: own };
+      }
+    };
+    for (let round = 0; round < killCount(1); round++) {
+      const api = await submitted(`api-${round}`);
+      await anyMoment();
+      cluster.killJobHead();
+      const ours = await submitted(`ours-${round}`);
+      await notes.killSupervisor(ours.name);
+      // What is killed next may be what they run on.
+      await ray.untilEnded(api.id, ours.id);
+
+      const actor = await submitted(`actor-${round}`);
+      await anyMoment();
+      cluster.killJobSupervisor(actor.id.split('-').at(-1) ?? 'none');
+
+      await submitted(`node-${round}`, '--entrypoint-resources={"away": 1}');
+      await anyMoment();
+      const lost = round % 2 === 0 ? 'n2' : 'n3';
+      cluster.killNode(lost);
+      await cluster.startNode(lost);
+    }
+    for (let round = 0; round < killCount(1); round++) {
+      for (const part of ['manager', 'gcs'] as const) {
+        await submitted(`${part}-${round}`);
+        await anyMoment();
+        await cluster.killHead(part);
+      }
+    }
+    const ended = await ray.untilEnded(...names.values());
+    expect(ended.map(({ state, why }) => `${state} ${why}`)).toEqual(ended.map(() => 'succeeded '));
+    expect(notes.faults([...names.keys()], (name) => /^(api|ours)/.test(name))).toEqual([]);
   });
 }

@@ -13,9 +13,14 @@ import {
 } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { debianPackages } from '../debian-packages.js';
-import { freePorts } from '../free-ports.js';
-import { killAll, killUntilNone, processesWith, seenProcesses } from '../processes.js';
+import {
+  debianPackages,
+  freePorts,
+  killAll,
+  killUntilNone,
+  processesWith,
+  seenProcesses,
+} from '../processes.js';
 
 /** One node of the cluster, as slurm.conf describes it. */
 interface TestNode {

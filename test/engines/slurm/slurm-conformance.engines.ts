@@ -4,7 +4,7 @@ import { engineConformance } from '../../../src/engine/conformance.suite.js';
 import { slurmCommands } from '../../../src/engine/slurm/commands.js';
 import { slurmEngine } from '../../../src/engine/slurm/slurm-engine.js';
 import { root } from '../../support/project-files.js';
-import { takingMemory } from '../taking-memory.js';
+import { takingMemory } from '../processes.js';
 import { startCluster } from './slurm-cluster.js';
 
 engineConformance('slurm', async () => {

@@ -3,8 +3,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { jobFolders } from '../../../src/engine/slurm/job-folder.js';
 import { root } from '../../support/project-files.js';
-import { type EngineCommands, engineCommands } from '../engine-commands.js';
-import { anyMoment, KillNotes, killCount } from '../kills.js';
+import {
+  anyMoment,
+  type EngineCommands,
+  engineCommands,
+  KillNotes,
+  killCount,
+} from '../engine-commands.js';
 import { startCluster, type TestCluster } from './slurm-cluster.js';
 
 let cluster: TestCluster;

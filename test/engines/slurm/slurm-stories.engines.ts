@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../../src/units/bytes.js';
 import { shellWords } from '../../../src/units/words.js';
 import { root } from '../../support/project-files.js';
-import { takingMemory } from '../taking-memory.js';
+import { takingMemory } from '../processes.js';
 import { shardsPerGpu, startCluster, type TestCluster } from './slurm-cluster.js';
 
 interface Answer {

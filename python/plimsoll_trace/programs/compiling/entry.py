@@ -83,7 +83,7 @@ def _install_captured_graphs(patches: Patches, observer: Any) -> None:
 
     def make_graphed_callables(callables: Any, *_: Any, **__: Any) -> Any:
         observer.notes.add(_CALLABLES)
-        observer.graphs = True
+        observer.facts.graphs = True
         return callables
 
     for module in (torch.cuda, torch.cuda.graphs):
@@ -147,7 +147,7 @@ class Calls:
 
             self._compile_ahead(parts, modules)
             graph = capture(self, parts, modules)
-            self.observer.fused = True
+            self.observer.facts.fused = True
             self.observer.notes.add(FOLLOWED)
             if self.graphs:
                 self.observer.notes.add(GRAPHS)
@@ -231,10 +231,10 @@ def install(patches: Patches, observer: Any, places: Places) -> Coming:
 
     def left_out(graphs: bool) -> None:
         observer.notes.add(LEFT_OUT)
-        observer.compiled = True
+        observer.facts.compiled = True
         if graphs:
             observer.notes.add(GRAPHS_LEFT_OUT)
-            observer.graphs = True
+            observer.facts.graphs = True
 
     def compiled(model: Any = None, **settings: Any) -> Any:
         if settings.get("disable") or _is_eager(settings.get("backend")):

@@ -428,7 +428,7 @@ class Passage:
 
     def _is_settled(self, reads: bool) -> bool:
         """Where each real run has an order of its own, any batch may come first: all count."""
-        known = self._order_is_known and not self._watch.observer.drawn
+        known = self._order_is_known and not self._watch.observer.facts.drawn
         return known and self._shared.is_settled(reads, self._source in self._shared.whole)
 
     def _enough(self) -> bool:

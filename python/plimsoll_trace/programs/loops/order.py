@@ -246,12 +246,25 @@ def draw_the_same_again() -> None:
 def is_known(loader: Any, follows_draws: bool) -> bool:
     """Whether a real run draws the same order; follows_draws: up to here the same numbers were drawn."""
     batches = loader._index_sampler
+    if type(batches) in (list, tuple) and _nothing_is_drawn():
+        return True
     sampler = batches.sampler if type(batches) is data.BatchSampler else None
     if type(sampler) is data.SequentialSampler:
         return True
     if type(sampler) is data.RandomSampler and _is_seeded(sampler.generator):
         return True
     return follows_draws and _is_seeded(torch.default_generator)
+
+
+def _nothing_is_drawn() -> bool:
+    """Whether the program has drawn no number of Python's or NumPy's, as for an order of its own."""
+    if random.getstate() != random.Random(_CHOSEN + 1).getstate():
+        return False
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return True
+    unused, now = numpy.random.RandomState(1).get_state(), numpy.random.get_state()
+    return unused[2:] == now[2:] and bool((unused[1] == now[1]).all())
 
 
 def _is_seeded(generator: Any) -> bool:

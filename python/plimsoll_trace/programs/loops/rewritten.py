@@ -145,7 +145,9 @@ class Turns:
                     self._watch.observer.ledger.mark(f"left-out:{loop}:{left_out}:1")
                 at += left_out + 1
                 self._watch.leaves_out()
-            elif self.patience and self.patience.turn_ends(turn.ops, len(numbers) - at - 1):
+            elif self._patience_ends(turn, len(numbers) - at - 1):
+                if self.patience and self.patience.copied:
+                    return
                 at = self._next_of_interest(at, turn)
             else:
                 at += 1
@@ -153,6 +155,10 @@ class Turns:
 
     def looked(self, value: int, goal: int, modulo: int) -> None:
         self._conditions.looked(self._number, value, goal, modulo)
+
+    def _patience_ends(self, turn: Turn, left: int) -> bool:
+        alike = not self._conditions
+        return self.patience is not None and self.patience.turn_ends(turn.ops, left, alike)
 
     def _next_of_interest(self, at: int, turn: Turn) -> int:
         numbers = self._numbers

@@ -2,7 +2,7 @@
 
 import unittest
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 GROUPS = """
 import torch

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch._inductor.fx_passes import pad_mm
 
-from tracing import PACKAGE, watching
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import Asked, watched
+from tracing import watching
+from tracing.watching import Asked, rows_of, watched
+from warm import PACKAGE
 
 from plimsoll_trace import small_values
 from plimsoll_trace.assumed import likely_values

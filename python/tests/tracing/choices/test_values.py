@@ -10,8 +10,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from tracing import watching
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import watched
+from tracing.watching import rows_of, watched
 
 from plimsoll_trace import ledger as kinds
 from plimsoll_trace import small_values

@@ -8,13 +8,12 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-import warm
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from tracing import PACKAGE
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import Asked, watched
+import warm
+from tracing.watching import MEASURED, Asked, measured, rows_of, watched
+from warm import PACKAGE
 
 from plimsoll_trace.gpu import gpu_of
 from plimsoll_trace.standins.attention import choose
@@ -328,13 +327,11 @@ class Products(unittest.TestCase):
                 self.assertEqual(source.grad.shape, SHAPE)
 
 
-# `flex_attention` against what it asked a real H200's allocator for, and gave back, in order. The rows of
-# `measured_flex_attention.json` are of `bench/gpu/flex_attention.py` with PyTorch 2.11: a number is the bytes asked
-# for, and -3 the end of the third of them.
+# `flex_attention` against what it asked a real H200's allocator for, and gave back, in order. The rows
+# are of `bench/gpu/flex_attention.py` with PyTorch 2.11: a number is the bytes asked for, and
+# -3 the end of the third of them.
 
-MEASURED = os.path.join(os.path.dirname(__file__), "measured_flex_attention.json")
-with open(MEASURED, encoding="utf-8") as file:
-    ROWS = json.load(file)
+ROWS = measured("flex_attention")
 PARTS = ("mask", "forward", "backward")
 # Of no size that attention asks for.
 MARKS = (7777, 7778, 7779, 7780)
@@ -353,7 +350,7 @@ def mark(number):
     return torch.empty(number, dtype=torch.int8, device="cuda")
 
 compiled = torch.compile(flex_attention)
-for row in json.load(open(sys.argv[1])):
+for row in json.load(open(sys.argv[1]))["flex_attention"]:
     samples, heads, key_heads, tokens, features = row["shape"]
     words = {"enable_gqa": heads != key_heads}
     if row["kind"] == "bias":

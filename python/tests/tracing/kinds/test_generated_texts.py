@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import torch
 import transformers
 
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import watched
+from tracing.watching import rows_of, watched
 
 from plimsoll_trace import small_values
 from plimsoll_trace.programs.observer import NOTE, Texts
@@ -375,7 +374,7 @@ class Layerdrop(unittest.TestCase):
             with self.subTest(name):
                 observer, layers = run(name, SURELY, training=True)
                 self.assertEqual(layers, LAYERDROP_LAYERS)
-                self.assertTrue(observer.skips_layers)
+                self.assertTrue(observer.facts.skips_layers)
                 self.assertTrue(any("layerdrop" in note for note in observer.notes))
 
     def test_nothing_is_told_where_none_is_left_out(self):
@@ -383,7 +382,7 @@ class Layerdrop(unittest.TestCase):
             with self.subTest(chance=chance, training=training):
                 observer, layers = run(name, chance, training)
                 self.assertEqual(layers, LAYERDROP_LAYERS)
-                self.assertFalse(observer.skips_layers)
+                self.assertFalse(observer.facts.skips_layers)
                 self.assertEqual(observer.notes, set())
 
     def test_other_single_numbers_are_drawn(self):
@@ -392,7 +391,7 @@ class Layerdrop(unittest.TestCase):
         torch.manual_seed(3)
         with watched() as observer:
             self.assertEqual(torch.rand([]), expected)
-        self.assertFalse(observer.skips_layers)
+        self.assertFalse(observer.facts.skips_layers)
 
     def test_a_program_leaves_out_what_its_own_seed_says(self):
         end = rows_of(self, PROGRAM)[-1]

@@ -21,8 +21,9 @@ from torchvision.ops import (
     roi_pool,
 )
 
-from tracing import PACKAGE, watching
-from tracing.kinds.traced_program import rows_of
+from tracing import watching
+from tracing.watching import rows_of
+from warm import PACKAGE
 
 from plimsoll_trace import small_values
 from plimsoll_trace.assumed import likely_values

@@ -12,11 +12,10 @@ from argparse import Namespace
 from unittest import mock
 
 import torch
-import warm
 
-from tracing import PACKAGE
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import watched
+import warm
+from tracing.watching import rows_of, watched
+from warm import PACKAGE
 
 from plimsoll_trace.programs import run
 from plimsoll_trace.programs.reserved import Reserved

@@ -4,8 +4,7 @@ import unittest
 
 import torch
 
-from tracing.kinds.traced_program import rows_of
-from tracing.watching import Asked, watched
+from tracing.watching import Asked, rows_of, watched
 
 from plimsoll_trace.kernels.registry import rule, rule_for
 from plimsoll_trace.kernels.sorting import sort_scratch

@@ -8,9 +8,9 @@ import unittest
 from importlib.util import find_spec
 
 import torch
-import warm
 
-from tracing import PACKAGE
+import warm
+from warm import PACKAGE
 
 EVALUATION = """
 import torch

@@ -23,7 +23,7 @@ from torch._inductor.virtualized import V
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _get_graph_module_cls
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll_trace.programs.compiling.entry import Calls, _compiled_model
 from plimsoll_trace.programs.compiling.equal_kernels import key

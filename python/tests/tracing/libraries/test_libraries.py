@@ -1,4 +1,4 @@
-"""Models that a program converts or exports, and tensors that it shares with other libraries."""
+"""Models that a program converts or exports, tensors of other libraries, and formulas of places in memory."""
 
 import json
 import os
@@ -8,14 +8,21 @@ import tempfile
 import textwrap
 import unittest
 from importlib.util import find_spec
+from unittest import mock
 
+import sympy
 import torch
+from sympy import Basic, Integer, Wild, symbols
+from torch._inductor import ir, sizevars, utils
+from torch._inductor.sizevars import SizeVarAllocator
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils.data import DataLoader, IterableDataset
 
-from tracing import PACKAGE
-from tracing.kinds.test_crashes import traced
-from tracing.kinds.traced_program import rows_of
+from tracing.calls.test_calls import traced
+from tracing.watching import rows_of
+from warm import PACKAGE
 
+from plimsoll_trace.programs.compiling.repeated_work import formulas_once, quickly_matched
 from plimsoll_trace.programs.lightning import _ends_with_an_epoch, _limits
 from plimsoll_trace.programs.loops.loaders import Passage
 
@@ -483,6 +490,144 @@ class LaterParts(unittest.TestCase):
             torch.ones(1, device="cuda")
         """
         self.assertEqual(self.loaded(program), [])
+
+
+i, j, k = sympy.symbols("i j k0", integer=True, nonnegative=True)
+RANGES = {i: sympy.Integer(8), j: sympy.Integer(32)}
+FORMULAS = (
+    32 * i + j,
+    (i + 1) * (j + 2),
+    FloorDiv(j, 32) + i,
+    ModularIndexing(32 * i + j, 1, 32),
+    ModularIndexing(i, 1, 4) + 4 * ModularIndexing(i, 4, 2),
+    sympy.Integer(7),
+)
+
+
+class Formulas(unittest.TestCase):
+    def test_are_those_of_pytorch(self):
+        plain = [SizeVarAllocator().simplify_with_ranges(one, RANGES) for one in FORMULAS]
+        with formulas_once():
+            sizes = SizeVarAllocator()
+            self.assertEqual([sizes.simplify_with_ranges(one, RANGES) for one in FORMULAS], plain)
+            self.assertEqual(sizes.simplify(i * (j + 1)), i * j + i)
+
+    def test_known_sizes_take_the_place_of_unknown_ones(self):
+        with formulas_once():
+            sizes = SizeVarAllocator()
+            self.assertEqual(sizes.simplify(i + j), i + j)
+            sizes.replacements[j] = sympy.Integer(3)
+            self.assertEqual(sizes.simplify(i + j), i + 3)
+
+    def test_are_made_simpler_without_the_units_of_physics(self):
+        names = ("sympy.physics", "sympy.physics.units")
+        there = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        self.addCleanup(sys.modules.update, there)
+        with formulas_once():
+            self.assertEqual(sympy.simplify((4 * i + 8) / 4 + j), i + j + 2)
+            # The whole of it has some thousand names.
+            self.assertNotIn("meter", vars(sys.modules[names[1]]))
+        self.assertFalse(set(names) & set(sys.modules))
+
+    def test_variables_are_replaced_once(self):
+        with (
+            formulas_once(),
+            mock.patch.object(
+                sympy.Basic, "xreplace", autospec=True, side_effect=sympy.Basic.xreplace
+            ) as replace,
+        ):
+            for _ in range(3):
+                self.assertEqual(ir.sympy_subs(32 * i + j, {i: j, j: "k0"}), 32 * j + k)
+            self.assertEqual(replace.call_count, 1)
+            # Numbers of other kinds, and other names, are others.
+            for by in (0, sympy.Integer(0), False, "k0", k):
+                self.assertIs(type(ir.sympy_subs(i, {i: by})), type(k if by == "k0" else by))
+        self.assertIs(ir.sympy_subs, utils.sympy_subs)
+
+    def test_are_worked_out_once(self):
+        with mock.patch.object(sympy, "expand", wraps=sympy.expand) as expand, formulas_once():
+            sizes = SizeVarAllocator()
+            for _ in range(3):
+                sizes.simplify(i * (j + 1))
+        self.assertEqual(expand.call_count, 1)
+
+    def test_what_divides_nothing_needs_no_ranges(self):
+        with formulas_once(), mock.patch.object(sizevars, "ValueRanges") as ranges:
+            SizeVarAllocator()._simplify_with_ranges(32 * i + j, RANGES)
+        ranges.assert_not_called()
+
+
+class SmallestAndLargest(unittest.TestCase):
+    def test_are_made_once_and_as_sympy_makes_them(self):
+        plain = sympy.Min(i + 1, j, 5), sympy.Max(i, i + 1), sympy.Min(2.0, 3), sympy.Min(2, 3)
+        with formulas_once():
+            made = sympy.Min(i + 1, j, 5), sympy.Max(i, i + 1), sympy.Min(2.0, 3), sympy.Min(2, 3)
+            self.assertIs(sympy.Min(i + 1, j, 5), made[0])
+        self.assertEqual(list(map(sympy.srepr, made)), list(map(sympy.srepr, plain)))
+        self.assertIsNot(sympy.Min(i + 1, j, 5), made[0])
+
+
+row, column = symbols("row column", integer=True, nonnegative=True)
+scale = Wild("scale", exclude=[0], integer=True)
+base, divisor, modulus = (Wild(name, integer=True) for name in ("base", "divisor", "modulus"))
+DIVISIONS = (
+    ModularIndexing(row, 1, 32),
+    32 * ModularIndexing(row, 32, 4),
+    -7 * ModularIndexing(7 * row + column, 2, 5),
+    ModularIndexing(ModularIndexing(row, 7, 8) + column, 1, 3),
+)
+DIVIDED = (
+    *DIVISIONS,
+    32 * FloorDiv(row, 32),
+    FloorDiv(row, 32),
+    3 * row,
+    row,
+    row + column,
+    2 * row + column,
+    row + 7 * column + 3,
+    row + FloorDiv(row, 7),
+    Integer(5),
+    column * ModularIndexing(row, 1, 32),
+    2 * ModularIndexing(row, 1, 32) * ModularIndexing(column, 4, 8),
+    ModularIndexing(row, 1, 32) + 32 * ModularIndexing(row, 32, 4),
+)
+PATTERNS = (
+    scale * ModularIndexing(base, divisor, modulus),
+    ModularIndexing(base, divisor, modulus),
+    32 * ModularIndexing(row, 32, modulus),
+    ModularIndexing(row, 1, modulus),
+    scale * ModularIndexing(base, 1, base),
+    ModularIndexing(row, 1, 2 * modulus),
+    32 * FloorDiv(row, 32),
+    row + Wild("rest", exclude=[row]),
+)
+
+
+class Matches(unittest.TestCase):
+    def test_are_those_of_sympy(self):
+        quick = quickly_matched(Basic.match)
+        found = 0
+        for formula in DIVIDED:
+            for pattern in PATTERNS:
+                with self.subTest(formula=formula, pattern=pattern):
+                    expected = Basic.match(formula, pattern)
+                    self.assertEqual(quick(formula, pattern), expected)
+                    found += expected is not None
+        self.assertGreater(found, 10)
+
+    def test_multiples_of_divisions_are_not_solved_for(self):
+        solve = mock.Mock()
+        quick = quickly_matched(solve)
+        for formula in DIVISIONS:
+            self.assertIsNotNone(quick(formula, PATTERNS[0]))
+        self.assertIsNone(quick(row, PATTERNS[0]))
+        solve.assert_not_called()
+        self.assertEqual(
+            quick(row + 7 * column, PATTERNS[-1]), {Wild("rest", exclude=[row]): 7 * column}
+        )
+        solve.assert_not_called()
+        quick(DIVIDED[-1], PATTERNS[0])
+        solve.assert_called_once()
 
 
 if __name__ == "__main__":

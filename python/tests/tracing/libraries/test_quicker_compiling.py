@@ -22,8 +22,8 @@ from torch._inductor.sizevars import SizeVarAllocator
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kinds
 from torch._subclasses import FakeTensorMode
 
-from tracing.kinds.test_crashes import traced
-from tracing.kinds.traced_program import rows_of
+from tracing.calls.test_calls import traced
+from tracing.watching import rows_of
 
 from plimsoll_trace.programs.compiling import beside
 from plimsoll_trace.programs.compiling.repeated_work import results_once

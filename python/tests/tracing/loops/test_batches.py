@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import torch
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll_trace.programs.loops import syntax
 from plimsoll_trace.programs.loops.batch_loops import BatchLoop, Numbered

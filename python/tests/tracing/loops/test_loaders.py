@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll_trace.programs import random_draws
 from plimsoll_trace.programs.libraries import SeenStep

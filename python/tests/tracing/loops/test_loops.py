@@ -11,10 +11,12 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
+
 import warm
+from warm import PACKAGE
 
-from tracing import PACKAGE
-
+from plimsoll_trace import ledger as ledgers
+from plimsoll_trace.observer import Observer
 from plimsoll_trace.programs.loops import syntax
 from plimsoll_trace.programs.loops.batch_loops import BatchLoop
 from plimsoll_trace.programs.loops.patience import Items, Patience, Running
@@ -214,6 +216,115 @@ class WhichTurns(unittest.TestCase):
     def test_a_short_loop_in_the_step_at_which_the_program_would_be_ended_is_run(self):
         ran = self.ran(range(100), lambda watch, n: watch.train(1000 + n), max_ops=5000)
         self.assertEqual(len(ran), 100)
+
+
+class Sampling:
+    """A text that is sampled by hand: a turn makes its cache longer, and gives back the one before it."""
+
+    def __init__(self, max_ops=10**9):
+        self.watch = Watch()
+        self.watch.ledger = self.ledger = ledgers.Ledger()
+        self.watch.max_ops = max_ops
+        self.watch.moved = self.moved
+        self._live = {}
+        self.put("weights", 1 << 20)
+        self.put("cache", 0)
+
+    def put(self, name, size):
+        """As a program that binds a name: what had it before ends after this was made."""
+        before = self._live.get(name)
+        ident = self.ledger.allocate(size, "op", "module", "x")
+        self._live[name] = SimpleNamespace(ident=ident)
+        if before:
+            self.ledger.free(before.ident)
+
+    def moved(self, to):
+        Observer.moved(self, to)
+
+    def turn(self, number, size=3000):
+        self.put("scratch", 4096)
+        self.put("cache", (number + 1) * size)
+        self.ledger.free(self._live.pop("scratch").ident)
+        self.put("word", 8)
+        self.watch.ops += 100
+
+    def ends(self):
+        for one in self._live.values():
+            self.ledger.free(one.ident)
+        kinds = [(e[0], e[2] if e[0] == "a" else None) for e in self.ledger.events]
+        return kinds, self.ledger.peak_bytes, self.ledger.live_bytes
+
+
+class Bar:
+    """Shows how far a loop is, as tqdm does."""
+
+    def __init__(self, iterable):
+        self.iterable = iterable
+
+    def __iter__(self):
+        return iter(self.iterable)
+
+
+class CopiedTurns(unittest.TestCase):
+    def sampled(self, turns, max_ops=10**9, before=None, turn=Sampling.turn, bar=True):
+        """What the record holds after a loop, and how many turns were run."""
+        self.sampling = sampling = Sampling(max_ops)
+        watch, ran = sampling.watch, 0
+        if bar:
+            running = Running("train.py:1", watch, before)
+            items = Items(Bar(range(turns)), running, BatchLoop(watch))
+            self.patience = running.patience
+        else:
+            self.patience = Patience("train.py:1", watch, before)
+            items = Turns(range(turns), watch, self.patience)
+        for number in items:
+            turn(sampling, number)
+            ran += 1
+        return sampling.ends(), ran
+
+    def test_turns_that_grow_by_the_same_are_in_the_record_as_if_they_were_run(self):
+        whole, ran = self.sampled(1000)
+        self.assertEqual(ran, 1000)
+        for bar in (True, False):
+            short, ran = self.sampled(1000, 25_000, bar=bar)
+            self.assertEqual(ran, 250)
+            # Not assertEqual, which looks for minutes where two long records differ.
+            self.assertTrue(short == whole)
+            self.assertEqual(self.sampling.watch.more_bytes, 0)
+            self.assertIn("next 750 were copied", "".join(self.sampling.watch.notes))
+
+    def test_the_next_time_four_turns_tell(self):
+        whole, _ = self.sampled(1000)
+        self.sampled(1000, 25_000)
+        before = SimpleNamespace(patience=self.patience)
+        short, ran = self.sampled(1000, 25_000, before=before)
+        self.assertEqual(ran, 4)
+        self.assertTrue(short == whole)
+
+    def test_turns_that_do_not_follow_from_the_last_ones_are_left_out(self):
+        def squares(sampling, number):
+            sampling.turn(number, size=3000 * number)
+
+        def keeps(sampling, number):
+            sampling.turn(number)
+            sampling.put(f"kept {number}", 512)
+
+        def trains(sampling, number):
+            sampling.turn(number)
+            sampling.watch.backwards += 1
+
+        def other(sampling, number):
+            sampling.turn(number)
+            if number % 2:
+                sampling.put("word", 8)
+
+        for turn in (squares, keeps, trains, other):
+            _, ran = self.sampled(1000, 25_000, turn=turn)
+            self.assertEqual((turn, ran), (turn, 250))
+            self.assertIn("were left out", "".join(self.sampling.watch.notes))
+        # A loop without end would make a record without end.
+        self.sampled(1_000_000, 25_000)
+        self.assertIn("were left out", "".join(self.sampling.watch.notes))
 
 
 class WhenItEnds(unittest.TestCase):

@@ -5,10 +5,11 @@ import random
 import tempfile
 import unittest
 
+import numpy
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from tracing.kinds.traced_program import rows_of
+from tracing.watching import rows_of
 
 from plimsoll_trace.ledger import Ledger
 from plimsoll_trace.programs.loops import order
@@ -17,6 +18,7 @@ from plimsoll_trace.programs.values import some_are_taken
 from plimsoll_trace.programs.watch import Stages
 
 EXPERTS = """
+import numpy
 import torch
 
 router = torch.nn.Linear(8, 4).cuda()
@@ -30,6 +32,7 @@ for number, expert in enumerate(experts):
 """
 
 ROWS = """
+import numpy
 import torch
 
 model = torch.nn.Linear(8, 1024).cuda()
@@ -49,6 +52,7 @@ for turn in range(1):
 """
 
 TEXT = """
+import numpy
 import torch
 
 END, words = 0, {words}
@@ -67,6 +71,7 @@ torch.cat(tokens, 1)
 
 
 JOINED = """
+import numpy
 import torch
 
 model = torch.nn.Linear(8, 1024).cuda()
@@ -105,6 +110,7 @@ class WhereDataDecide(unittest.TestCase):
 
 
 CHECKED = """
+import numpy
 import torch
 
 classes = torch.randint(0, 5, (2_500_000,)).cuda()
@@ -158,6 +164,7 @@ class SomeAreTaken(unittest.TestCase):
 
 
 PROGRAM = """
+import numpy
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -255,6 +262,7 @@ class Trainings(unittest.TestCase):
 # Folds: one model after another, each compared with all labels; and samples of distributions.
 
 _COMPARES = """
+import numpy
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -274,6 +282,7 @@ for epoch in range(4):
 torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
 """
 _SAMPLES = """
+import numpy
 import torch
 from torch import distributions, nn
 
@@ -291,6 +300,7 @@ loss.backward()
 torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
 """
 _FOLDS = """
+import numpy
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -511,6 +521,7 @@ class SettlingSamples(unittest.TestCase):
 COPIED_GENERATORS_PROGRAM = """
 import random
 
+import numpy
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -550,6 +561,7 @@ class CopiedGenerators(unittest.TestCase):
 
 HISTORY = 20
 INNER_ITERATIONS_PROGRAM = """
+import numpy
 import torch
 
 model = torch.nn.Linear(1000, 500, bias=False).cuda()
@@ -579,6 +591,7 @@ with torch.no_grad():
 
 PICTURE_BYTES = 3 * 1000 * 1000 * 4
 PICTURE = """
+import numpy
 import torch
 
 model = torch.nn.Conv2d(3, 1, 3).cuda().requires_grad_(False)
@@ -655,6 +668,15 @@ def drawn(loader, batches_of):
 
 
 class Order(unittest.TestCase):
+    def test_a_list_of_batches_has_one_order_unless_it_was_drawn(self):
+        listed = DataLoader(range(16), batch_sampler=[[0, 1], [2, 3]])
+        order.draw_the_same_again()
+        self.assertTrue(order.is_known(listed, False))
+        for draw in (random.random, numpy.random.rand):
+            order.draw_the_same_again()
+            draw()
+            self.assertFalse(order.is_known(listed, False), draw)
+
     def test_it_is_that_of_a_real_loader(self):
         for workers, persistent in ((0, False), (1, False), (1, True)):
             for shuffles in (True, False):

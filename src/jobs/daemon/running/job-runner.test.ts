@@ -29,7 +29,13 @@ describe('while the disk is full', () => {
     const engine: Engine = {
       openRun: (_, heard) => {
         onNews = heard;
-        return { stop() {}, progress: () => [], release() {} };
+        return {
+          stop() {},
+          limit() {},
+          limitAsked: () => undefined,
+          progress: () => [],
+          release() {},
+        };
       },
       use: () => ({ knows: () => true, runOf: () => undefined, hostBytes: () => 0 }),
       forget() {},

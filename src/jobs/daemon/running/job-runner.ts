@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import type { Engine, RunNews, RunOrder } from '../../../engine/types.js';
 import { Failure } from '../../../failure.js';
 import { changesOf } from '../../../plan/environment/job-environment.js';
+import type { LimitedEntry } from '../../../run/store/journal-entry.js';
 import type { Attempt } from '../../../run/types.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
@@ -38,6 +39,8 @@ export class JobRunner {
   readonly changed = new Signal();
   /** What an attempt measured is in the store. */
   readonly attempted = new Signal<RunningEntry>();
+  /** The program answered the limit that was asked for last. */
+  readonly limited = new Signal<{ readonly entry: RunningEntry; readonly news: LimitedEntry }>();
   readonly ended = new Signal<{ readonly entry: RunningEntry; readonly state: JobState }>();
   readonly #options: JobRunnerOptions;
 
@@ -130,6 +133,10 @@ export class JobRunner {
           ...entry.currentAttempt,
           rungs: [...entry.currentAttempt.rungs, news.rung],
         };
+        return;
+      case 'limited':
+        // An answer to an earlier order says nothing of the limit that is asked for now.
+        if (news.order === entry.run?.limitAsked()?.order) this.limited.emit({ entry, news });
         return;
       case 'stopped':
         entry.wasStopped = true;

@@ -14,7 +14,10 @@ export interface RunningEntry {
   readonly name: string;
   readonly runId: string;
   readonly workloadKey: string;
-  readonly reservation: Reservation;
+  /** It moves with the limit of the job. */
+  reservation: Reservation;
+  /** The limit that was asked for last, and what became of it. */
+  limit: LimitState | null;
   readonly alone: boolean;
   readonly series: JobSeries;
   /** What happened and is not in the store yet: it may not be written while the disk is full. */
@@ -30,6 +33,16 @@ export interface RunningEntry {
   savedAt: number;
 }
 
+/** A limit that was asked for while the job runs. */
+export interface LimitState {
+  readonly askedBytes: number;
+  /** `kept`: something in it cannot give way, and it keeps what it has reserved. */
+  readonly state: 'asked' | 'set' | 'kept';
+  /** Why it is kept; empty otherwise. */
+  readonly why: string;
+  readonly byPerson: boolean;
+}
+
 export function runningEntry(
   stored: StoredJob,
   { reservation, runId }: { readonly reservation: Reservation; readonly runId: string },
@@ -41,6 +54,7 @@ export function runningEntry(
     runId,
     workloadKey: stored.workloadKey,
     reservation,
+    limit: null,
     alone: stored.alone,
     series,
     inbox: [],

@@ -60,6 +60,11 @@ export class JobQueue {
     }
   }
 
+  /** Whether one that runs may give way, or take room. */
+  get hasElastic(): boolean {
+    return [...this.#running.values()].some(({ elastic }) => elastic !== undefined);
+  }
+
   get waitingCount(): number {
     return this.#waiting.size;
   }
@@ -105,6 +110,16 @@ export class JobQueue {
   run(job: RunningJob): void {
     this.remove(job.id);
     this.#running.set(job.id, job);
+  }
+
+  /** What is known of one that runs, changed. */
+  change(id: string, parts: Partial<Pick<RunningJob, 'reservation' | 'elastic'>>): void {
+    const job = this.#running.get(id);
+    if (job !== undefined) this.#running.set(id, { ...job, ...parts });
+  }
+
+  running(id: string): RunningJob | undefined {
+    return this.#running.get(id);
   }
 
   end(id: string): void {

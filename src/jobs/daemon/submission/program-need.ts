@@ -5,6 +5,7 @@ import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';
 import { fillCommand, settingsVariables } from '../../../run/placeholders.js';
 import type { Account } from '../../../run/types.js';
 import type { Known } from '../../../units/known.js';
+import type { SpillCurve } from '../../elastic.js';
 import type { JobRequest } from '../types.js';
 import { settingsOf } from './job-request.js';
 
@@ -29,6 +30,8 @@ export interface ProgramNeed {
   readonly bytes: Known<number>;
   /** Why there is none; null where there is. */
   readonly failure: string | null;
+  /** How long its step takes with less. */
+  readonly curve: SpillCurve;
 }
 
 /** The program waits for its start, and others of the same person for their estimates. */
@@ -62,10 +65,10 @@ export async function programNeed(
     const bytes = bytesToReserve(found, offerBytes);
     // Where only the interval reaches beyond the device, it gets all of it.
     const reserved = surelyTooLarge(found, offerBytes) ? bytes : Math.min(bytes, offerBytes);
-    return { bytes: reserved, failure: null };
+    return { bytes: reserved, failure: null, curve: found };
   } catch (error) {
     if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
-    return { bytes: 'unknown', failure: error.fact };
+    return { bytes: 'unknown', failure: error.fact, curve: {} };
   }
 }
 

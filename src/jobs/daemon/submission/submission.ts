@@ -10,8 +10,9 @@ import {
   degradedBy,
   programPrecision,
 } from '../../degraded.js';
+import { leastOf, type SpillCurve, usualSlowdown } from '../../elastic.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
-import type { JobDetails, NeedEvidence, NewJob } from '../../store/records.js';
+import type { ElasticDetails, JobDetails, NeedEvidence, NewJob } from '../../store/records.js';
 import type { DaemonOptions } from '../options.js';
 import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';
@@ -55,10 +56,12 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
   const { lines, estimate, nowMs } = parts;
   const { command, memoryBytes, workload, gpus = 1, priority = 0 } = request;
   const offerBytes = largestOffer(lines, { gpus }) ?? 0;
-  const estimated: Known<number> =
+  const found =
     memoryBytes === undefined && workload !== undefined && estimate !== undefined
-      ? bytesToReserve(await estimate(asProgramRuns(workload), parts.signal), offerBytes)
-      : 'unknown';
+      ? await estimate(asProgramRuns(workload), parts.signal)
+      : undefined;
+  const estimated: Known<number> =
+    found === undefined ? 'unknown' : bytesToReserve(found, offerBytes);
   const judged = (settings: Readonly<Record<string, unknown>>, bytes: Known<number>) => {
     const key = workloadKey({
       command,
@@ -87,7 +90,9 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
     trace === undefined || trace === 'later'
       ? undefined
       : await programNeed(request, offerBytes, trace, parts.signal);
-  const first = traced ? afterTrace(judged(batchSize, traced.bytes), traced) : stated;
+  const judgedFirst = traced ? afterTrace(judged(batchSize, traced.bytes), traced) : stated;
+  const elastic = elasticOf(request, judgedFirst, traced?.curve ?? found ?? {});
+  const first = cappedTo(offerBytes, judgedFirst, elastic);
   const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
   const job = {
     name: request.name ?? nameOf(command),
@@ -104,6 +109,7 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
     batch: request.batch,
     timeoutSeconds: request.timeoutSeconds,
     estimateTimeoutSeconds: request.estimateTimeoutSeconds,
+    elastic,
   };
   const kept = ({ need, evidence, alone, key }: JudgedNeed & { key: string }) => ({
     ...job,
@@ -134,6 +140,30 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
     ...whole,
     details: { ...whole.details, settings: verdict.settings, degradedReason: verdict.reason },
   };
+}
+
+/** What an elastic job accepts, and the least that it may start with, as far as that is known. */
+function elasticOf(
+  { elastic }: JobRequest,
+  { need, alone }: JudgedNeed,
+  curve: SpillCurve,
+): ElasticDetails | undefined {
+  if (elastic === undefined) return undefined;
+  const { slowdown = usualSlowdown, leastBytes } = elastic;
+  const foundBytes = leastOf({ slowdown, leastBytes }, alone ? 'unknown' : need.bytes, curve);
+  return { slowdown, leastBytes, foundBytes };
+}
+
+/** An elastic job that needs more than any device has takes all of one, if that is enough for it. */
+function cappedTo<Judged extends JudgedNeed>(
+  offerBytes: number,
+  judged: Judged,
+  elastic: ElasticDetails | undefined,
+): Judged {
+  const { need } = judged;
+  const least = elastic?.foundBytes ?? Infinity;
+  if (need.bytes <= offerBytes || least > offerBytes) return judged;
+  return { ...judged, need: { ...need, bytes: offerBytes } };
 }
 
 /** A plan for a job that does not fit, of settings that its program can be told. */

@@ -3,13 +3,14 @@ import { isKnown, type Known } from '../../../units/known.js';
 import { isDegradedReason, isNeedReason, needReasonWords } from '../../reasons/is-reason.js';
 import { reasonWords } from '../../reasons/words.js';
 import type { StoredJob } from '../../store/records.js';
-import type { RunningEntry } from '../running/running-jobs.js';
+import type { LimitState, RunningEntry } from '../running/running-jobs.js';
 import type { JobRequest, JobSummary, JobView } from '../types.js';
 
 /** What is known of a job that runs, beside what is stored. */
 export interface LiveFacts {
   readonly usedBytes: Known<number>;
   readonly currentAttempt: JobView['currentAttempt'];
+  readonly limit: JobView['limit'];
 }
 
 export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobSummary {
@@ -61,6 +62,8 @@ export function jobView(
     cwd: stored.details.cwd ?? more.folder,
     usedBytes: live?.usedBytes ?? 'unknown',
     currentAttempt: live?.currentAttempt ?? null,
+    elastic: stored.details.elastic ?? null,
+    limit: live?.limit ?? null,
     environmentChanges: stored.details.environmentChanges ?? [],
     log: { bytes: more.logBytes },
   };
@@ -77,9 +80,13 @@ export function attemptNow({
     : { ...currentAttempt, progress };
 }
 
+export function limitView(limit: LimitState | null): JobView['limit'] {
+  return limit && { askedBytes: limit.askedBytes, state: limit.state, why: limit.why };
+}
+
 /** The request that a job came from: what was chosen or estimated for it is not in it. */
 export function requestOf({ job, need, details }: StoredJob): JobRequest {
-  const { cwd, env, workload, batch, timeoutSeconds, estimateTimeoutSeconds } = details;
+  const { cwd, env, workload, batch, timeoutSeconds, estimateTimeoutSeconds, elastic } = details;
   // The server that takes it adds its own again.
   const environmentChanges = details.environmentChanges?.filter(({ by }) => by === 'submit');
   return {
@@ -95,6 +102,9 @@ export function requestOf({ job, need, details }: StoredJob): JobRequest {
     ...changesOf({ environmentChanges }),
     name: job.name,
     batch,
+    ...(elastic !== undefined && {
+      elastic: { slowdown: elastic.slowdown, leastBytes: elastic.leastBytes },
+    }),
   };
 }
 

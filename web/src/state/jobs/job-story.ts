@@ -1,6 +1,11 @@
 import { reasonWords } from '../../../../src/jobs/reasons/words.js';
 import { placeholdersOf } from '../../../../src/run/placeholders.js';
-import { outOfMemoryWords, placesWords, settingsWords } from '../../../../src/run/words.js';
+import {
+  outOfMemoryWords,
+  placesWords,
+  settingsWords,
+  spillWords,
+} from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
 import { capitalized } from '../../../../src/units/words.js';
@@ -53,7 +58,7 @@ function attemptSteps(attempt: Attempt): readonly StoryStep[] {
   const { number, outOfMemory, rungs, startedAt, endedAt } = attempt;
   const start = Date.parse(startedAt);
   const begun = number === 1 ? [] : [begunStep(attempt)];
-  const climbed = climbedSteps(rungs, start);
+  const climbed = [...spilledSteps(attempt), ...climbedSteps(rungs, start)];
   if (outOfMemory === null) return [...begun, ...climbed];
   const asked = isKnown(outOfMemory.askedBytes)
     ? `Asked for ${formatBytes(outOfMemory.askedBytes)}${isKnown(outOfMemory.freeBytes) ? ` with ${formatBytes(outOfMemory.freeBytes)} free` : ''}.`
@@ -67,6 +72,14 @@ function attemptSteps(attempt: Attempt): readonly StoryStep[] {
     detail: [asked, outOfMemory.message].filter(Boolean).join(' '),
   };
   return [...begun, sunk, ...climbed];
+}
+
+/** Told at the end of an attempt: its figures are those of all of it. */
+function spilledSteps({ spill, endedAt }: Attempt): readonly StoryStep[] {
+  if (spill === undefined) return [];
+  return [
+    { atMs: Date.parse(endedAt) - 2, kind: 'plain', title: 'Spilled', detail: spillWords(spill) },
+  ];
 }
 
 function begunStep(attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>): StoryStep {

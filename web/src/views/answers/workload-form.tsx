@@ -1,5 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Estimate, quantizationPresets } from '../../../../src/estimate/types.js';
+import {
+  type Estimate,
+  quantizationPresets,
+  type SpillPoint,
+} from '../../../../src/estimate/types.js';
 import { formChoices, formLabels } from '../../../../src/plan/answers/wording.js';
 import {
   type Answer,
@@ -11,6 +15,8 @@ import {
   savingsBasis,
   serveText,
   settingOptions,
+  spillTitle,
+  times,
   verdictOf,
 } from '../../../../src/report/estimate-words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
@@ -328,6 +334,7 @@ export function EstimateAnswer(props: { estimate: EstimateDocument; infers: bool
       <Phases estimate={estimate} />
       {recommended !== undefined && <p class="recommended">{recommendedWords(recommended)}</p>}
       <Savings estimate={estimate} />
+      <InLessMemory estimate={estimate} />
       <Notes notes={estimate.notes} />
     </section>
   );
@@ -388,6 +395,57 @@ function Phases({ estimate: { phases = [] } }: { estimate: Estimate }) {
               <td class="number">{formatBytes(reservedBytes)}</td>
               <td class="number">{formatBytes(allocatedBytes)}</td>
               <td>{makesPeak ? 'makes the peak' : ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+const curveSize = { width: 320, height: 120 } as const;
+
+/** Memory against the time of a step, to choose from: a curve with its interval, and the same as a table. */
+function InLessMemory({ estimate }: { estimate: EstimateDocument }) {
+  const { spill = [], peak } = estimate;
+  if (spill.length === 0) return null;
+  const slowest = Math.max(...spill.map(({ slowdown }) => slowdown.high), 1.5);
+  const x = (bytes: number) => (bytes / peak.deviceBytes) * curveSize.width;
+  const y = (value: number) => curveSize.height * (1 - (value - 1) / (slowest - 1));
+  const whole = { memoryBytes: peak.deviceBytes, slowdown: { low: 1, expected: 1, high: 1 } };
+  const points = [whole, ...spill];
+  const path = (of: (point: SpillPoint) => number, all: readonly SpillPoint[] = points) =>
+    all.map((point) => `${x(point.memoryBytes)},${y(of(point))}`).join(' ');
+  const band = `${path(({ slowdown }) => slowdown.low)} ${path(({ slowdown }) => slowdown.high, points.toReversed())}`;
+  return (
+    <>
+      <h3 id="spill-title">{spillTitle}</h3>
+      <svg
+        class="spill-curve"
+        viewBox={`0 0 ${curveSize.width} ${curveSize.height}`}
+        width={curveSize.width}
+        height={curveSize.height}
+        role="img"
+        aria-labelledby="spill-title"
+      >
+        <polygon points={band} fill="currentColor" opacity="0.15" />
+        <polyline
+          points={path(({ slowdown }) => slowdown.expected)}
+          fill="none"
+          stroke="currentColor"
+          stroke-width="1.5"
+        />
+      </svg>
+      <table class="parts">
+        <caption class="aside">The time of a step, as a multiple of its own</caption>
+        <tbody>
+          {spill.map(({ memoryBytes, slowdown: { low, expected, high } }) => (
+            <tr key={memoryBytes}>
+              <th scope="row">{formatBytes(memoryBytes)}</th>
+              <td class="number">{times(expected)}</td>
+              <td class="number">
+                {times(low)} to {times(high)}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -1,8 +1,0 @@
-"""What the tests of buffers, garbage collection and data loading share."""
-
-import os
-import sys
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-if PACKAGE not in sys.path:
-    sys.path.insert(0, PACKAGE)

@@ -1,1 +1,0 @@
-"""Calls of programs that must not end a trace."""

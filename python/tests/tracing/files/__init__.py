@@ -1,1 +1,0 @@
-"""The files of a program that is traced."""

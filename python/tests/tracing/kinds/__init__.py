@@ -1,1 +1,0 @@
-"""Kinds of tensors and kernels, one file each."""

@@ -1,1 +1,0 @@
-"""Loops of programs, their batches and their conditions."""
