@@ -56,7 +56,7 @@ class _Asked:
                 start_new_session=True,
             )
         except Failure as failure:
-            self.trouble = f"{failure.fact} {failure.next}"
+            self.trouble = str(failure)
         except OSError as error:
             self.trouble = f"The command plimsoll does not start: {error}."
         else:
