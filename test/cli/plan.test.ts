@@ -222,7 +222,14 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
   });
 
   it('tells a script its batch where an argument asks for it', async () => {
-    const script = ['plan', '--script', 'train.py', '--arg', 'batch={batch}', ...pretended.slice(4)];
+    const script = [
+      'plan',
+      '--script',
+      'train.py',
+      '--arg',
+      'batch={batch}',
+      ...pretended.slice(4),
+    ];
     const job = ['--allocator-memory', '8GiB', '--max-batch', '--precision', 'bf16', '--json'];
     const { stdout } = await command.run([...script, ...job]);
     expect(JSON.parse(stdout).settings.batch).toBe(24);
