@@ -103,7 +103,7 @@ def bytes_of(batch: Any) -> int:
 
 
 def private_bytes(pid: int) -> int:
-    """What a process holds alone; 0 where the kernel does not tell."""
+    """Memory that a process holds alone; 0 where the kernel does not tell."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             lines = [line.split() for line in file if line.startswith("Private_")]
@@ -134,7 +134,7 @@ UNEVEN = 2.0
 
 @dataclass(frozen=True)
 class LoadingFigures:
-    """What was measured. Times are of one batch in one process; None is not known."""
+    """Measured figures. Times are of one batch in one process; None is not known."""
 
     cores: int
     batch_seconds: float

@@ -42,7 +42,7 @@ def move_cap(torch: Any) -> None:
     """After the limit was moved or lifted: cards that are in use get the new share of them."""
     if not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
         return
-    # What the allocator keeps for later counts against the share.
+    # Cached memory of the allocator counts against the share.
     torch.cuda.empty_cache()
     real = torch.cuda.memory.set_per_process_memory_fraction
     put = getattr(real, "__wrapped__", real)

@@ -21,7 +21,7 @@ ITEM_BYTES = {
 
 @dataclass(frozen=True)
 class About:
-    """What the bytes of a part mean. The name is "" for a value that is one part."""
+    """The meaning of the bytes of a part. The name is "" for a value that is one part."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ def parts_of(value: Any) -> tuple[bool, list[tuple[About, Any]]]:
 
 
 def value_of(dictionary: bool, parts: list[tuple[About, Any]]) -> Any:
-    """What was put, from flat arrays of bytes. Arrays are read-only: they may lie in a mapped file."""
+    """Returns the stored value from flat arrays of bytes. Arrays are read-only: they may lie in a mapped file."""
     if not dictionary:
         return _value(*parts[0])
     return {about.name: _value(about, data) for about, data in parts}

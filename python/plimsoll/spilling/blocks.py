@@ -56,7 +56,7 @@ class Watch:
         self, card: Card, knows: Callable[[int], bool], is_again: Callable[[], bool]
     ) -> None:
         self._card, self._knows = card, knows
-        # Calls of a block that is computed again in the backward are no calls of the program.
+        # The program did not make the calls of a block that is computed again in the backward.
         self._is_again = is_again
         self._handles: list[Any] = []
         self._calls: list[_Call] = []
@@ -176,7 +176,7 @@ class Watch:
             for key, size in call.saved.items()
             if key not in call.inputs and key not in outputs
         )
-        # To be called again, it keeps its inputs, which nobody else may keep.
+        # A second call needs its inputs, and no other object may hold them.
         kept = sum(
             size
             for key, size in call.inputs.items()

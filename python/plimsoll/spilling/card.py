@@ -58,7 +58,7 @@ class Card(Protocol):
         """Waits until all is done."""
 
     def give_back(self) -> None:
-        """The memory of the host that nobody uses any more."""
+        """Frees memory of the host that is unused."""
 
     def random_state(self) -> Any: ...
 

@@ -36,7 +36,7 @@ class Saved:
         self.changed: str | None = None
 
     def leave(self) -> None:
-        """The card's memory is no longer referred to from here."""
+        """Drops the reference to the memory of the card."""
         tensor = self.tensor
         if tensor is None:
             return
@@ -353,7 +353,7 @@ class SavedStore:
         return True
 
     def _is_ours_alone(self, entry: Entry) -> bool:
-        """Whether memory becomes free when autograd's tensors go: nobody else refers to the storage."""
+        """True if memory becomes free with autograd's tensors: no other object refers to the storage."""
         if entry.flat is not None:
             return use_count(entry.flat) <= 1
         tensors = [saved.tensor for saved in (one() for one in entry.saved) if saved is not None]
